@@ -164,8 +164,12 @@ impl Window {
         self.batch.start() + u64::from(change.group)
     }
 
+    fn bytes_of(&self, change: &Change) -> &[u8] {
+        &self.batch.bytes()[change.from as usize..change.until as usize]
+    }
+
     fn records(&self, change: &Change) -> Records<'_> {
-        Records::of_part(&self.batch.bytes()[change.from as usize..change.until as usize])
+        Records::of_part(self.bytes_of(change))
     }
 
     /// Whether the first that the group does to the page is to write the whole of it.
@@ -175,8 +179,7 @@ impl Window {
 
     /// Has the processor fetch the records of a change, which lie anywhere in the window, while it works on others.
     pub fn prefetch(&self, change: &Change) {
-        let records = &self.batch.bytes()[change.from as usize..change.until as usize];
-        records.chunks(LINE).take(LINES_AHEAD).for_each(|line| prefetch(line.as_ptr()));
+        self.bytes_of(change).chunks(LINE).take(LINES_AHEAD).for_each(|line| prefetch(line.as_ptr()));
     }
 
     /// Does to the page what the group did to it; gives what that touched.

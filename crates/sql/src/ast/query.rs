@@ -21,6 +21,26 @@ pub struct Query {
     pub lock: Option<LockClause>,
 }
 
+impl Query {
+    /// Whether nothing stands around its body.
+    pub fn is_bare(&self) -> bool {
+        self.with.is_none()
+            && self.order_by.is_empty()
+            && self.limit.is_none()
+            && self.lock.is_none()
+            && self.into.is_none()
+    }
+
+    /// Whether its text begins with the rows of VALUES.
+    pub fn begins_with_values(&self) -> bool {
+        let mut body = &self.body;
+        while let QueryBody::SetOps { first, .. } = body {
+            body = first;
+        }
+        self.with.is_none() && matches!(body, QueryBody::Values(..))
+    }
+}
+
 /// Whether INTO stands behind more than the select list, which MariaDB warns of (1287); never makes two trees differ.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LateInto(pub bool);

@@ -2,8 +2,8 @@
 
 use super::Parser;
 use crate::ast::{
-    Assignment, ColumnName, Delete, Expr, Insert, InsertSource, Limit, ObjectName, Priority, SelectItem,
-    Statement, Update, With,
+    Assignment, ColumnName, Delete, Expr, Insert, InsertSource, Limit, ObjectName, Priority, QueryBody,
+    SelectItem, Statement, Update, With,
 };
 use crate::keyword::Kw;
 use crate::lexer::Tok;
@@ -75,7 +75,13 @@ impl Parser<'_> {
                 None => InsertSource::Values(self.list(Self::insert_row)?),
             }
         } else if self.at_query_word() || self.at(Tok::LParen) {
-            InsertSource::Query(self.first_query()?)
+            let query = self.first_query()?;
+            let is_bare = query.is_bare();
+            match query.body {
+                // `INSERT INTO t (VALUES ...)`: rows like any other.
+                QueryBody::Values(rows, _) if is_bare => InsertSource::Values(rows),
+                _ => InsertSource::Query(query),
+            }
         } else {
             return Err(self.unexpected());
         };

@@ -24,12 +24,7 @@ fn bare(body: QueryBody) -> Query {
 
 /// The query in parentheses as an operand of a set operation: its parentheses are dropped where they say nothing.
 fn operand(query: Box<Query>) -> QueryBody {
-    let plain = query.with.is_none()
-        && query.order_by.is_empty()
-        && query.limit.is_none()
-        && query.lock.is_none()
-        && query.into.is_none()
-        && matches!(query.body, QueryBody::Select(_) | QueryBody::Values(..));
+    let plain = query.is_bare() && matches!(query.body, QueryBody::Select(_) | QueryBody::Values(..));
     if plain { query.body } else { QueryBody::Nested(query) }
 }
 

@@ -27,15 +27,15 @@ impl Printer {
         }
         self.out.push(' ');
         match &insert.source {
-            InsertSource::Values(rows) => {
-                self.word("values ");
-                self.list(rows, |printer, row| printer.parens(|printer| printer.exprs(row)));
-            }
+            InsertSource::Values(rows) => self.values(rows),
             InsertSource::Literals(rows) => {
                 self.word("values ");
                 self.word(&rows.text());
             }
-            InsertSource::Query(query) => self.query(query),
+            InsertSource::Query(query) => {
+                self.values_in_parens = query.begins_with_values();
+                self.query(query);
+            }
         }
         if !insert.on_duplicate.is_empty() {
             self.word(" on duplicate key update ");

@@ -107,6 +107,8 @@ struct Printer {
     omits_in_columns: bool,
     /// The database of sequences that are named without one.
     home: Option<String>,
+    /// The VALUES that come next stand in parentheses: behind INSERT they would be its rows.
+    values_in_parens: bool,
 }
 
 impl Printer {

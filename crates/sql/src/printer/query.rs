@@ -2,7 +2,7 @@
 
 use super::Printer;
 use crate::ast::{
-    IndexHint, IndexHintKind, IndexHintPurpose, IntoTarget, JoinCondition, JoinKind, Limit, LockClause,
+    Expr, IndexHint, IndexHintKind, IndexHintPurpose, IntoTarget, JoinCondition, JoinKind, Limit, LockClause,
     LockWait, OrderItem, Query, QueryBody, Select, SelectInto, SelectItem, SelectOptions, SetOp, TableRef,
     With,
 };
@@ -58,8 +58,11 @@ impl Printer {
         match body {
             QueryBody::Select(select) => self.select(select),
             QueryBody::Values(rows, _) => {
-                self.word("values ");
-                self.list(rows, |printer, row| printer.parens(|printer| printer.exprs(row)));
+                if std::mem::take(&mut self.values_in_parens) {
+                    self.parens(|printer| printer.values(rows));
+                } else {
+                    self.values(rows);
+                }
             }
             QueryBody::Nested(query) => self.parens(|printer| printer.query(query)),
             QueryBody::SetOps { first, rest } => {
@@ -75,6 +78,11 @@ impl Printer {
                 }
             }
         }
+    }
+
+    pub(super) fn values(&mut self, rows: &[Vec<Expr>]) {
+        self.word("values ");
+        self.list(rows, |printer, row| printer.parens(|printer| printer.exprs(row)));
     }
 
     fn select(&mut self, select: &Select) {
