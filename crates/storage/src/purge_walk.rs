@@ -4,6 +4,7 @@
 //! the deletes did, which many sessions made beside each other; so the transactions of a batch are shared out to fibers. Their
 //! order does not matter: an entry bears one marker, and an old value is named by one undo record.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -28,6 +29,9 @@ use crate::undo_log::Ended;
 const FIBERS_MAX: usize = 32;
 /// Frames of the pool for each of them: it pins some while it waits for another.
 const FRAMES_EACH: u64 = 16;
+
+/// Changes of one transaction that it is remembered to have changed again.
+const REPLACED_MAX: usize = 1024;
 
 /// A batch that is shared out.
 struct Shared {
@@ -74,6 +78,26 @@ impl Shared {
     }
 }
 
+/// Changes that the same transaction has changed again, as those newer ones tell, which purge meets first.
+///
+/// The marker of a row that was deleted and inserted anew in one transaction is gone: to look for it would be a read for nothing.
+#[derive(Default)]
+struct Replaced(HashSet<UndoPtr>);
+
+impl Replaced {
+    /// Remembers the change at `at`; forgets it where there are many, which costs that read.
+    fn add(&mut self, at: UndoPtr) {
+        if self.0.len() < REPLACED_MAX {
+            self.0.insert(at);
+        }
+    }
+
+    /// Whether the change at `at` is one of them; it is asked for once.
+    fn take(&mut self, at: UndoPtr) -> bool {
+        self.0.remove(&at)
+    }
+}
+
 /// Does what these transactions have left to do; gives how many of them, from the first on, are done with. Waits.
 pub(crate) fn purge_together(engine: &Arc<Engine>, ended: &[Ended]) -> (usize, Result<()>) {
     let has_work = |ended: &&Ended| ended.common.flags & (END_HAS_DELETES | END_HAS_OVERFLOW) != 0;
@@ -108,13 +132,20 @@ impl Engine {
         if end.flags & (END_HAS_DELETES | END_HAS_OVERFLOW) == 0 {
             return Ok(());
         }
-        self.walk_transaction(end, |at, change, tree| match (change.common.kind, &change.old) {
-            (Kind::Delete, _) => remove_deleted(self, tree.tree(), change.key, end.trx, at).map(|_| ()),
-            (Kind::Update, Some(old)) if old.header.is_overflow() => {
-                let value = overflow_ref(change.tree, old.middle())?;
-                self.free_old_value(at, change.key.len(), tree.tree(), value.page)
+        let mut replaced = Replaced::default();
+        self.walk_transaction(end, |at, change, tree| {
+            if let Some(old) = change.old.filter(|old| old.header.is_deleted() && old.header.trx == end.trx) {
+                replaced.add(old.header.undo);
             }
-            _ => Ok(()),
+            match (change.common.kind, &change.old) {
+                (Kind::Delete, _) if replaced.take(at) => Ok(()),
+                (Kind::Delete, _) => remove_deleted(self, tree.tree(), change.key, end.trx, at).map(|_| ()),
+                (Kind::Update, Some(old)) if old.header.is_overflow() => {
+                    let value = overflow_ref(change.tree, old.middle())?;
+                    self.free_old_value(at, change.key.len(), tree.tree(), value.page)
+                }
+                _ => Ok(()),
+            }
         })
     }
 
@@ -144,7 +175,7 @@ impl Engine {
     fn walk_transaction(
         &self,
         end: &Common,
-        f: impl Fn(UndoPtr, &ChangeRecord<'_>, &TreeHandle) -> Result<()>,
+        mut f: impl FnMut(UndoPtr, &ChangeRecord<'_>, &TreeHandle) -> Result<()>,
     ) -> Result<()> {
         let mut at = end.before;
         let mut record = Vec::new();

@@ -3,8 +3,10 @@
 mod common;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use common::*;
+use keel_runtime::fiber;
 use keel_runtime::sim::{self, Disk, Options};
 use keel_storage::{Engine, EngineConfig, Isolation, LockMode, Read, ScanRange, TreeHandle, Wait};
 
@@ -164,5 +166,34 @@ fn a_scan_reads_ahead_and_a_short_one_does_not() {
         let misses = status.misses() - misses;
         assert!(misses < 100, "the scan waited for {misses} pages by itself");
         assert!(status.reads_ahead > 700, "{} pages were read ahead", status.reads_ahead);
+    });
+}
+
+#[test]
+fn purge_does_not_read_rows_that_came_back_in_their_transaction() {
+    const ROWS: u32 = 4000;
+    world_of(small_pool(), 7, |engine| {
+        let (tree, other) = (fill(engine, ROWS), fill(engine, ROWS));
+        let mut reader = rr(engine);
+        assert!(get(&mut reader, &tree, 0).is_some());
+        // A row of every second leaf, more leaves than the pool has frames.
+        for n in (0..ROWS).step_by(14) {
+            let mut txn = rr(engine);
+            del(&mut txn, &tree, n).unwrap();
+            put(&mut txn, &tree, n, &format!("{n:1800}"));
+            txn.commit().unwrap();
+        }
+        engine.checkpoint().unwrap();
+        read_hot(engine, &other, ROWS);
+        let history = engine.status().history_len;
+        assert!(history > 200, "purge was not held back: {history} transactions are left");
+        let before = reads(engine);
+        reader.commit().unwrap();
+        while engine.status().history_len != 0 {
+            fiber::sleep(Duration::from_millis(1));
+        }
+        // Those of undo pages.
+        let read = reads(engine) - before;
+        assert!(read < 100, "purge read {read} pages");
     });
 }
