@@ -30,17 +30,19 @@ pub struct Ahead {
     blocks: Receiver<StoreResult<(AlignedBuf, usize)>>,
     /// Takes buffers back.
     empty: Sender<AlignedBuf>,
+    /// Bytes of a block.
+    bytes: usize,
 }
 
 /// Starts reading the log from the block of `lsn` on, until nobody wants more.
 pub fn read_ahead(core: &Arc<Core>, lsn: u64) -> Ahead {
     let (full, blocks) = channel(AHEAD_COUNT);
     let (empty, again) = channel(AHEAD_COUNT + 1);
+    let share = core.pool.len() * PAGE / AHEAD_SHARE;
+    let bytes = (share & !(AHEAD_MIN - 1)).clamp(AHEAD_MIN, AHEAD).min(core.log.segments.bytes as usize);
     let core = core.clone();
     fiber::spawn_service("redo reader", move || {
         let mut at = lsn / BLOCK as u64 * BLOCK as u64;
-        let share = core.pool.len() * PAGE / AHEAD_SHARE;
-        let bytes = (share & !(AHEAD_MIN - 1)).clamp(AHEAD_MIN, AHEAD).min(core.log.segments.bytes as usize);
         loop {
             let mut buffer = again.try_recv().unwrap_or_else(|| AlignedBuf::new(bytes));
             let read = core.log.segments.read(at, &mut buffer);
@@ -52,7 +54,7 @@ pub fn read_ahead(core: &Arc<Core>, lsn: u64) -> Ahead {
             }
         }
     });
-    Ahead { blocks, empty }
+    Ahead { blocks, empty, bytes }
 }
 
 /// A reader of groups.
@@ -145,6 +147,14 @@ impl<'s> Scan<'s> {
         self.last_start
     }
 
+    /// Bytes that are loaded together.
+    fn block(&self) -> usize {
+        match &self.source {
+            Source::Files(_, read) => read.len(),
+            Source::Ahead(ahead) => ahead.bytes,
+        }
+    }
+
     /// Loads more; false at the end of the files.
     fn load(&mut self) -> StoreResult<bool> {
         let got = match &mut self.source {
@@ -200,14 +210,22 @@ impl<'s> Scan<'s> {
 
     /// The next groups, up to about `bytes_max`; none at the end of the stream. `spare` is memory to go on with.
     pub fn batch(&mut self, bytes_max: usize, mut spare: Vec<u8>) -> StoreResult<Batch> {
+        // To what is left of a block comes as much as was asked for, and another block. Nothing may grow later: all of the
+        // memory would be copied, also what nobody has written, and so be touched.
+        let most = bytes_max + 2 * self.block();
+        if self.bytes.capacity() == 0 {
+            self.bytes.reserve(most);
+        }
         let skipped = self.at;
-        self.bytes.reserve(bytes_max + AHEAD);
         let mut bounds = vec![0];
         while self.at - skipped < bytes_max && self.pass()? {
             bounds.push(self.at - skipped);
         }
         let end = self.at.min(self.bytes.len());
         spare.clear();
+        if spare.capacity() < most {
+            spare = Vec::with_capacity(most);
+        }
         spare.extend_from_slice(&self.bytes[end..]);
         let mut bytes = std::mem::replace(&mut self.bytes, spare);
         bytes.truncate(end);
