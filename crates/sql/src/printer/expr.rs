@@ -500,7 +500,10 @@ impl Printer {
             self.word(other.1);
             return self.call_arguments(call);
         }
-        let plain = call.name.bytes().all(crate::lexer::is_ident_byte) && !call.name.is_empty();
+        // What begins with a digit may be a number.
+        let first = call.name.bytes().next();
+        let plain = first.is_some_and(|first| !first.is_ascii_digit())
+            && call.name.bytes().all(crate::lexer::is_ident_byte);
         if plain && !reserved && call.db.is_none() {
             self.word(&call.name);
         } else {
