@@ -26,6 +26,7 @@ use keel_runtime::time::{self, Instant};
 use keel_runtime::wait::WaitEvent;
 use parking_lot::Mutex;
 
+use crate::buffer::clock::Met;
 use crate::core::Core;
 use crate::doublewrite::{BATCH, Doublewrite};
 use crate::fault::{StoreError, StoreResult};
@@ -264,9 +265,8 @@ impl Flusher {
             return Ok(false);
         }
         let want = self.core.pool.frames_short();
-        let mut dirty = Some(Vec::with_capacity(BATCH));
-        let freed = self.core.pool.sweep(&*self.core, want, &mut dirty, usize::MAX);
-        let mut dirty = dirty.unwrap_or_default();
+        let mut dirty = Vec::with_capacity(BATCH);
+        let freed = self.core.pool.sweep(&*self.core, want, Met::Gather(&mut dirty), usize::MAX);
         self.core.pool.wake_free_waiters();
         let met = dirty.len();
         if !self.is_urgent() {

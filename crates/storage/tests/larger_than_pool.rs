@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::*;
-use keel_runtime::fiber;
 use keel_runtime::sim::{self, Disk, Options};
+use keel_runtime::sync::Semaphore;
+use keel_runtime::wait::WaitEvent;
+use keel_runtime::{fiber, rand};
 use keel_storage::{Engine, EngineConfig, Isolation, LockMode, Read, ScanRange, TreeHandle, Wait};
 
 /// 256 frames.
@@ -195,5 +197,36 @@ fn purge_does_not_read_rows_that_came_back_in_their_transaction() {
         // Those of undo pages.
         let read = reads(engine) - before;
         assert!(read < 100, "purge read {read} pages");
+    });
+}
+
+#[test]
+fn writers_that_wait_for_frames_do_not_drive_out_what_all_want() {
+    const ROWS: u32 = 8000;
+    const WRITERS: u64 = 200;
+    const CHANGES: u64 = 80;
+    world_of(small_pool(), 8, |engine| {
+        let tree = fill(engine, ROWS);
+        engine.checkpoint().unwrap();
+        let before = reads(engine);
+        let done = Arc::new(Semaphore::new(0));
+        for writer in 0..WRITERS {
+            let (engine, tree, done) = (engine.clone(), tree.clone(), done.clone());
+            fiber::spawn(move || {
+                // No two want the same row.
+                for _ in 0..CHANGES {
+                    let row = rand::u64() % (u64::from(ROWS) / WRITERS);
+                    let n = (row * WRITERS + writer) as u32;
+                    let mut txn = rr(&engine);
+                    set(&mut txn, &tree, n, &format!("{n:1799}x")).unwrap();
+                    txn.commit().unwrap();
+                }
+                done.release(1);
+            });
+        }
+        done.acquire(WRITERS, WaitEvent::Purge);
+        let (read, changes) = (reads(engine) - before, WRITERS * CHANGES);
+        // The pool holds a quarter of the leaves; what is above those is wanted all the time.
+        assert!(read * 100 < changes * 82, "{read} reads for {changes} changes, each in one leaf");
     });
 }

@@ -20,9 +20,37 @@ pub trait Spaces {
     fn with_space(&self, tree: u32, f: &mut dyn FnMut(&Space)) -> bool;
 }
 
-/// Frames a reader without one frees, and how far it looks for them.
+/// Frames a reader without one frees, how far it looks for them, and how many cold dirty frames it passes. Where most are
+/// dirty, only the cleaner makes room: readers that went on and on would turn the hand as fast as they can, and what is
+/// wanted all the time, such as inner pages of trees, would be cold whenever it comes.
 const READER_WANTS: usize = 4;
 const READER_STEPS: usize = 4096;
+const READER_PASSES: usize = 8;
+
+/// What becomes of the cold dirty frames that the hand meets.
+pub enum Met<'d> {
+    /// They are gathered until the vector is full.
+    Gather(&'d mut Vec<u32>),
+    /// So many are passed.
+    Pass(usize),
+}
+
+impl Met<'_> {
+    fn is_enough(&self) -> bool {
+        match self {
+            Met::Gather(frames) => frames.len() == frames.capacity(),
+            Met::Pass(left) => *left == 0,
+        }
+    }
+
+    fn note(&mut self, frame: u32) {
+        match self {
+            Met::Gather(frames) if frames.contains(&frame) => {}
+            Met::Gather(frames) => frames.push(frame),
+            Met::Pass(left) => *left -= 1,
+        }
+    }
+}
 
 /// The cleaner looks ahead over one in so many frames, and over so many at most.
 const AHEAD_SHARE: u32 = 8;
@@ -30,7 +58,7 @@ const AHEAD_MAX: u32 = 16384;
 
 /// Frames the cleaner keeps ready: between one and two in a hundred, and a few in a tiny pool.
 fn low_mark(frames: usize) -> usize {
-    (frames / 100).clamp(4, 4096)
+    (frames / 100).max((frames / 32).min(128)).clamp(4, 4096)
 }
 
 impl Pool {
@@ -118,7 +146,7 @@ impl Pool {
 
     /// Frees a few clean cold frames; gives their number.
     pub(super) fn sweep_for_reader(&self, spaces: &dyn Spaces) -> usize {
-        self.sweep(spaces, READER_WANTS, &mut None, READER_STEPS)
+        self.sweep(spaces, READER_WANTS, Met::Pass(READER_PASSES), READER_STEPS)
     }
 
     fn ask_cleaner(&self) {
@@ -162,18 +190,11 @@ impl Pool {
         (2 * low_mark(self.len())).saturating_sub(self.free_count())
     }
 
-    /// Moves the clock's hand up to `steps` frames, until `want` were freed or `dirty` is full: the cold dirty frames met,
-    /// if they are asked for.
-    pub fn sweep(
-        &self,
-        spaces: &dyn Spaces,
-        want: usize,
-        dirty: &mut Option<Vec<u32>>,
-        steps: usize,
-    ) -> usize {
+    /// Moves the clock's hand up to `steps` frames, until `want` were freed or enough cold dirty frames were met.
+    pub fn sweep(&self, spaces: &dyn Spaces, want: usize, mut met: Met<'_>, steps: usize) -> usize {
         let mut freed = 0;
         for _ in 0..steps.min(self.len() * (COUNT_MAX as usize + 1)) {
-            if freed >= want || dirty.as_ref().is_some_and(|d| d.len() == d.capacity()) {
+            if freed >= want || met.is_enough() {
                 break;
             }
             let index = self.hand.fetch_add(1, Relaxed) % self.len() as u32;
@@ -186,9 +207,7 @@ impl Pool {
                 continue;
             }
             if frame.is_dirty() {
-                if let Some(dirty) = dirty.as_mut().filter(|d| !d.contains(&index)) {
-                    dirty.push(index);
-                }
+                met.note(index);
             } else if self.try_evict(spaces, index, frame) {
                 freed += 1;
             }

@@ -14,7 +14,7 @@ use keel_runtime::sync::{Mutex as FiberMutex, MutexGuard};
 use parking_lot::Mutex;
 use parking_lot::lock_api::RawRwLock as _;
 
-use super::clock::Spaces;
+use super::clock::{Met, Spaces};
 use super::{NO_TREE, Owned, Pool, UNLOGGED};
 use crate::fault::{StoreError, StoreResult};
 use crate::layout::PAGE;
@@ -145,7 +145,7 @@ impl Pool {
     /// A frame that is free, or easily freed.
     fn room_for_one(&self, spaces: &dyn Spaces) -> Option<Owned<'_>> {
         self.try_take_frame().or_else(|| {
-            self.sweep(spaces, 1, &mut None, MOVE_STEPS);
+            self.sweep(spaces, 1, Met::Pass(MOVE_STEPS), MOVE_STEPS);
             self.try_take_frame()
         })
     }
