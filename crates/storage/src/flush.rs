@@ -218,7 +218,7 @@ impl Flusher {
         self.core.pool.dead.store(true, SeqCst);
         self.state.stopped.store(true, SeqCst);
         self.state.wake_waiters();
-        self.core.pool.wake_free_waiters();
+        self.core.pool.dismiss_waiters();
     }
 
     /// Says once what goes wrong; the pages stay dirty and are tried again, if not too often.
@@ -267,7 +267,6 @@ impl Flusher {
         let want = self.core.pool.frames_short();
         let mut dirty = Vec::with_capacity(BATCH);
         let freed = self.core.pool.sweep(&*self.core, want, Met::Gather(&mut dirty), usize::MAX);
-        self.core.pool.wake_free_waiters();
         let met = dirty.len();
         if !self.is_urgent() {
             dirty.extend(self.core.pool.cold_dirty_ahead(BATCH - met));
@@ -276,7 +275,6 @@ impl Flusher {
             self.flush(&dirty)?;
             self.core.pool.evict(&*self.core, &dirty[..met]);
         }
-        self.core.pool.wake_free_waiters();
         if freed == 0 && dirty.is_empty() {
             // Everything is pinned or in use for the moment.
             fiber::sleep(Duration::from_millis(1));

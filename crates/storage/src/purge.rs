@@ -27,6 +27,7 @@ use keel_runtime::fiber;
 use keel_runtime::time::{self, Instant};
 use keel_runtime::wait::WaitEvent;
 
+use crate::buffer::free::ForAll;
 use crate::engine::{Engine, TreeHandle};
 use crate::error::{Error, Result};
 use crate::fault::StoreError;
@@ -56,6 +57,7 @@ const LONG_PAGES: u64 = 1024;
 pub(crate) fn start(engine: &Arc<Engine>) {
     let purging = engine.clone();
     fiber::spawn_service("purge", move || {
+        let _for_all = ForAll::begin();
         let engine = purging;
         let mut length = Length { next_look: time::now(), cut: None };
         let round = || {
@@ -75,6 +77,7 @@ pub(crate) fn start(engine: &Arc<Engine>) {
     });
     let engine = engine.clone();
     fiber::spawn_service("rollback", move || {
+        let _for_all = ForAll::begin();
         until_stopped(&engine, || engine.roll_back_orphans());
         engine.purge.rollback_stopped.set();
     });

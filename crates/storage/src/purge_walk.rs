@@ -14,6 +14,7 @@ use keel_runtime::sync::Semaphore;
 use keel_runtime::wait::WaitEvent;
 use parking_lot::Mutex;
 
+use crate::buffer::free::ForAll;
 use crate::engine::{Engine, TreeHandle};
 use crate::error::{Error, Result};
 use crate::fault::StoreError;
@@ -118,7 +119,10 @@ pub(crate) fn purge_together(engine: &Arc<Engine>, ended: &[Ended]) -> (usize, R
     // All of them are fibers of their own: a panic in one is an error of this batch, and purge goes on.
     for _ in 0..fibers {
         let (shared, engine) = (shared.clone(), engine.clone());
-        fiber::spawn(move || shared.work(&engine));
+        fiber::spawn(move || {
+            let _for_all = ForAll::begin();
+            shared.work(&engine);
+        });
     }
     shared.done.acquire(fibers as u64, WaitEvent::Purge);
     match shared.failed.lock().take() {

@@ -20,9 +20,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use keel_base::PageNo;
+use keel_runtime::sync::Mutex as FiberMutex;
 use parking_lot::Mutex;
 
 use crate::alloc::Need;
+use crate::buffer::free::ForAll;
 use crate::error::Result;
 use crate::fault::{StoreError, StoreResult};
 use crate::mtr::{Mtr, UndoWrite};
@@ -103,6 +105,8 @@ pub(crate) struct UndoLog {
 #[derive(Default)]
 struct Segment {
     state: Mutex<State>,
+    /// Held by who adds a page.
+    rolling: FiberMutex<()>,
     purge: Mutex<PurgeState>,
 }
 
@@ -410,13 +414,16 @@ impl UndoLog {
 
     /// Adds a page to `segment` unless its tail is not `full` any more. Call with no latch; waits.
     pub(crate) fn roll_over(&self, segment: usize, full: Option<PageNo>, need: Need) -> StoreResult<()> {
+        // One for all who find it full: each would take a frame, and give it back.
+        let _one = self.segments[segment].rolling.lock();
+        let _for_all = ForAll::begin();
+        if self.segments[segment].state.lock().tail.as_ref().map(|tail| tail.page) != full {
+            return Ok(());
+        }
         let spare = self.store.undo_reserve(need)?;
         let mtr = self.store.begin()?;
         let mut guard = self.segments[segment].state.lock();
         let state = &mut *guard;
-        if state.tail.as_ref().map(|tail| tail.page) != full {
-            return Ok(());
-        }
         let seq = state.tail.as_ref().map_or(1, |tail| tail.seq + 1);
         let low = state.starts.first_key_value().map_or(seq, |(first, _)| *first);
         let (mut write, pin) = mtr.undo_alloc(spare)?;

@@ -4,14 +4,12 @@
 use std::sync::Weak;
 use std::sync::atomic::Ordering::*;
 
-use keel_runtime::fiber::{self, Fiber};
+use keel_runtime::fiber::Fiber;
 use keel_runtime::latch;
-use keel_runtime::wait::WaitEvent;
 use parking_lot::lock_api::RawRwLock as _;
 
 use super::heat::COUNT_MAX;
-use super::{Frame, NO_TREE, Owned, Pool};
-use crate::fault::{StoreError, StoreResult};
+use super::{Frame, NO_TREE, Pool};
 use crate::space::Space;
 
 /// Finds the space of a tree id, to clear its translation.
@@ -57,91 +55,14 @@ const AHEAD_SHARE: u32 = 8;
 const AHEAD_MAX: u32 = 16384;
 
 /// Frames the cleaner keeps ready: between one and two in a hundred, and a few in a tiny pool.
-fn low_mark(frames: usize) -> usize {
+pub(super) fn low_mark(frames: usize) -> usize {
     (frames / 100).max((frames / 32).min(128)).clamp(4, 4096)
 }
 
 impl Pool {
-    /// Puts a frame without identity on the free list, or away where the pool has shrunk.
-    pub(super) fn give_back(&self, frame: u32) {
-        let mut free = self.free.lock();
-        if frame as usize >= self.len() {
-            self.frame(frame).away.store(true, Release);
-            return;
-        }
-        free.push(frame);
-        drop(free);
-        self.wake_free_waiters();
-    }
-
-    /// Wakes who waits for a frame; after frames became free or clean.
-    pub fn wake_free_waiters(&self) {
-        let mut fibers = std::mem::take(&mut *self.free_waiters.lock());
-        if !fibers.is_empty() {
-            fiber::wake_many(&mut fibers);
-        }
-    }
-
-    /// A frame that was never used, or from the free list.
-    fn pop_free(&self) -> Option<u32> {
-        let (popped, left) = {
-            let mut free = self.free.lock();
-            (free.pop(), free.len())
-        };
-        if popped.is_some() {
-            if left < low_mark(self.len()) && self.untouched.load(Relaxed) as usize >= self.len() {
-                self.ask_cleaner();
-            }
-            return popped;
-        }
-        let next = self.take_untouched();
-        if next.is_none() {
-            self.ask_cleaner();
-        }
-        next
-    }
-
-    fn take_untouched(&self) -> Option<u32> {
-        let _one = self.free.lock();
-        let next = self.untouched.load(Relaxed);
-        let some = (next as usize) < self.len();
-        some.then(|| {
-            self.untouched.store(next + 1, Release);
-            self.mind_half_turn(next);
-            next
-        })
-    }
-
-    pub(super) fn try_take_frame(&self) -> Option<Owned<'_>> {
-        self.pop_free().map(|frame| Owned { pool: self, frame })
-    }
-
     /// Lets readers find spaces to evict from.
     pub fn set_spaces(&self, spaces: Weak<dyn Spaces + Send + Sync>) {
         _ = self.spaces.set(spaces);
-    }
-
-    /// A free frame; takes a clean cold one from its page if there is none, and waits for the cleaner if need be.
-    pub(super) fn take_frame(&self) -> StoreResult<Owned<'_>> {
-        loop {
-            if let Some(owned) = self.try_take_frame() {
-                return Ok(owned);
-            }
-            if let Some(spaces) = self.spaces.get().and_then(Weak::upgrade)
-                && self.sweep_for_reader(&*spaces) > 0
-            {
-                continue;
-            }
-            self.counters.free_waits.fetch_add(1, Relaxed);
-            self.free_waiters.lock().push(fiber::current());
-            if let Some(owned) = self.try_take_frame() {
-                return Ok(owned);
-            }
-            if self.dead.load(SeqCst) {
-                return Err(StoreError::LogFailed);
-            }
-            fiber::park(WaitEvent::FreeFrame);
-        }
     }
 
     /// Frees a few clean cold frames; gives their number.
@@ -149,7 +70,7 @@ impl Pool {
         self.sweep(spaces, READER_WANTS, Met::Pass(READER_PASSES), READER_STEPS)
     }
 
-    fn ask_cleaner(&self) {
+    pub(super) fn ask_cleaner(&self) {
         if !self.cleaner_asked.swap(true, SeqCst)
             && let Some(fiber) = *self.cleaner.lock()
         {
@@ -177,7 +98,7 @@ impl Pool {
         let asked = self.cleaner_asked.swap(false, SeqCst);
         let short = self.free_count() < 2 * low_mark(self.len())
             && self.untouched.load(Relaxed) as usize >= self.len();
-        (asked && short) || !self.free_waiters.lock().is_empty()
+        (asked && short) || self.frames_awaited() > 0
     }
 
     /// Whether the pool holds all the pages that it can: only what the cleaner keeps free for the next reads is free.
@@ -187,14 +108,14 @@ impl Pool {
 
     /// Frames that the cleaner should free now.
     pub fn frames_short(&self) -> usize {
-        (2 * low_mark(self.len())).saturating_sub(self.free_count())
+        (2 * low_mark(self.len()) + self.frames_awaited()).saturating_sub(self.free_count())
     }
 
     /// Moves the clock's hand up to `steps` frames, until `want` were freed or enough cold dirty frames were met.
     pub fn sweep(&self, spaces: &dyn Spaces, want: usize, mut met: Met<'_>, steps: usize) -> usize {
-        let mut freed = 0;
+        let mut freed = Vec::new();
         for _ in 0..steps.min(self.len() * (COUNT_MAX as usize + 1)) {
-            if freed >= want || met.is_enough() {
+            if freed.len() >= want || met.is_enough() {
                 break;
             }
             let index = self.hand.fetch_add(1, Relaxed) % self.len() as u32;
@@ -208,11 +129,12 @@ impl Pool {
             }
             if frame.is_dirty() {
                 met.note(index);
-            } else if self.try_evict(spaces, index, frame) {
-                freed += 1;
+            } else if self.try_empty(spaces, index, frame) {
+                freed.push(index);
             }
         }
-        freed
+        self.give_back(&freed);
+        freed.len()
     }
 
     /// Half turns of the hand so far, modulo 256.
@@ -222,7 +144,7 @@ impl Pool {
     }
 
     /// The hand comes to a frame, or the frame is taken for the first time.
-    fn mind_half_turn(&self, index: u32) {
+    pub(super) fn mind_half_turn(&self, index: u32) {
         if index.is_multiple_of((self.len() as u32 / 2).max(1)) {
             self.half_turns.0.fetch_add(1, Relaxed);
         }
@@ -254,15 +176,23 @@ impl Pool {
 
     /// Frees those of `frames` that are clean and cold.
     pub fn evict(&self, spaces: &dyn Spaces, frames: &[u32]) {
-        for &index in frames {
-            let frame = self.frame(index);
-            if frame.heat.is_cold() && !frame.is_dirty() {
-                self.try_evict(spaces, index, frame);
-            }
-        }
+        let is_quiet = |frame: &Frame| frame.heat.is_cold() && !frame.is_dirty();
+        let mut freed = frames.to_vec();
+        freed
+            .retain(|&index| is_quiet(self.frame(index)) && self.try_empty(spaces, index, self.frame(index)));
+        self.give_back(&freed);
     }
 
     pub(super) fn try_evict(&self, spaces: &dyn Spaces, index: u32, frame: &Frame) -> bool {
+        let evicted = self.try_empty(spaces, index, frame);
+        if evicted {
+            self.give_back(&[index]);
+        }
+        evicted
+    }
+
+    /// Takes a clean page out of its frame, which is the caller's then, to be given back.
+    fn try_empty(&self, spaces: &dyn Spaces, index: u32, frame: &Frame) -> bool {
         if !frame.latch.try_lock_exclusive() {
             return false;
         }
@@ -280,7 +210,6 @@ impl Pool {
         unsafe { frame.unlock_exclusive() };
         if evicted {
             self.counters.evictions.fetch_add(1, Relaxed);
-            self.give_back(index);
         }
         evicted
     }

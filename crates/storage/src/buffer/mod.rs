@@ -15,6 +15,7 @@
 
 pub mod arena;
 pub mod clock;
+pub(crate) mod free;
 mod heat;
 mod read_ahead;
 mod requests;
@@ -172,7 +173,7 @@ pub struct Pool {
     arena: Arena,
     /// Frames from here on are not given away; changes under the mutex of `free`.
     len: AtomicU32,
-    free: Mutex<Vec<u32>>,
+    free: Mutex<free::FreeFrames>,
     /// Frames from here on were never used; changes under the mutex of `free`.
     untouched: AtomicU32,
     /// Held while the pool is resized.
@@ -184,7 +185,6 @@ pub struct Pool {
     looked: AtomicU32,
     /// Who waits for a page being loaded: tree, page, fiber.
     load_waiters: Mutex<Vec<(u32, u32, Fiber)>>,
-    free_waiters: Mutex<Vec<Fiber>>,
     /// Pages that scans brought, oldest first.
     scanned: Mutex<VecDeque<read_ahead::Scanned>>,
     cleaner: Mutex<Option<Fiber>>,
@@ -289,7 +289,7 @@ impl Owned<'_> {
 
 impl Drop for Owned<'_> {
     fn drop(&mut self) {
-        self.pool.give_back(self.frame);
+        self.pool.give_back(&[self.frame]);
     }
 }
 
@@ -309,7 +309,6 @@ impl Pool {
             half_turns: ReadOften(AtomicU8::new(0)),
             looked: AtomicU32::new(0),
             load_waiters: Mutex::default(),
-            free_waiters: Mutex::default(),
             scanned: Mutex::default(),
             cleaner: Mutex::new(None),
             spaces: OnceLock::new(),
@@ -346,7 +345,7 @@ impl Pool {
     /// Frames that hold no page.
     pub fn free_count(&self) -> usize {
         let untouched = self.len().saturating_sub(self.untouched.load(Relaxed) as usize);
-        self.free.lock().len() + untouched
+        self.free.lock().frames.len() + untouched
     }
 
     /// Latches a page shared; waits for its read if it is not resident.
@@ -561,7 +560,7 @@ impl Pool {
             // SAFETY: latched above.
             unsafe { frame.unlock_exclusive() };
             if ours {
-                self.give_back(index);
+                self.give_back(&[index]);
             }
         }
     }
@@ -578,7 +577,7 @@ impl Pool {
         // SAFETY: latched above.
         unsafe { frame.unlock_exclusive() };
         if ours {
-            self.give_back(index);
+            self.give_back(&[index]);
         }
     }
 
@@ -596,7 +595,7 @@ impl Pool {
             // SAFETY: latched above.
             unsafe { frame.unlock_exclusive() };
             if meant && idle {
-                self.give_back(index);
+                self.give_back(&[index]);
             }
             all &= !meant || idle;
         }

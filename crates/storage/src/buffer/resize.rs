@@ -87,10 +87,10 @@ impl Pool {
         while at < used {
             let end = used.min(at + GROW_STEP);
             let mut free = self.free.lock();
-            free.extend((at..end).filter(|&frame| self.frame(frame).away.swap(false, AcqRel)));
+            free.frames.extend((at..end).filter(|&frame| self.frame(frame).away.swap(false, AcqRel)));
             at = end;
         }
-        self.wake_free_waiters();
+        self.serve_waiters();
         Ok(())
     }
 
@@ -99,14 +99,14 @@ impl Pool {
         let mut free = self.free.lock();
         let end = self.len.load(Relaxed).min(self.untouched.load(Relaxed)).max(to);
         self.len.store(to, Release);
-        free.retain(|&frame| {
+        free.frames.retain(|&frame| {
             let stays = frame < to;
             if !stays {
                 self.frame(frame).away.store(true, Release);
             }
             stays
         });
-        free.shrink_to(to as usize);
+        free.frames.shrink_to(to as usize);
         end
     }
 
@@ -164,7 +164,7 @@ impl Pool {
         // SAFETY: latched above.
         unsafe { old.unlock_exclusive() };
         if moves {
-            self.give_back(from);
+            self.give_back(&[from]);
         }
         moves
     }
