@@ -272,7 +272,11 @@ impl Flusher {
             dirty.extend(self.core.pool.cold_dirty_ahead(BATCH - met));
         }
         if !dirty.is_empty() {
-            self.flush(&dirty)?;
+            if let Err(error) = self.flush(&dirty) {
+                // Who only reads does not wait until pages can be written.
+                self.core.pool.sweep(&*self.core, want, Met::Pass(usize::MAX), usize::MAX);
+                return Err(error);
+            }
             self.core.pool.evict(&*self.core, &dirty[..met]);
         }
         if freed == 0 && dirty.is_empty() {

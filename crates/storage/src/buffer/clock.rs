@@ -10,6 +10,7 @@ use parking_lot::lock_api::RawRwLock as _;
 
 use super::heat::COUNT_MAX;
 use super::{Frame, NO_TREE, Pool};
+use crate::doublewrite::BATCH;
 use crate::space::Space;
 
 /// Finds the space of a tree id, to clear its translation.
@@ -54,9 +55,10 @@ impl Met<'_> {
 const AHEAD_SHARE: u32 = 8;
 const AHEAD_MAX: u32 = 16384;
 
-/// Frames the cleaner keeps ready: between one and two in a hundred, and a few in a tiny pool.
+/// Frames the cleaner keeps ready, up to twice as many: about as many as are taken while it writes a batch, fewer of a small
+/// pool, and one in a hundred of a large one.
 pub(super) fn low_mark(frames: usize) -> usize {
-    (frames / 100).max((frames / 32).min(128)).clamp(4, 4096)
+    (frames / 100).max((frames / 32).min(BATCH)).clamp(4, 4096)
 }
 
 impl Pool {
