@@ -224,7 +224,7 @@ fn writers_that_wait_for_frames_do_not_drive_out_what_all_want() {
                 done.release(1);
             });
         }
-        done.acquire(WRITERS, WaitEvent::Purge);
+        done.acquire(WRITERS, WaitEvent::Idle);
         let (read, changes) = (reads(engine) - before, WRITERS * CHANGES);
         // The pool holds a quarter of the leaves; what is above those is wanted all the time.
         assert!(read * 100 < changes * 82, "{read} reads for {changes} changes, each in one leaf");

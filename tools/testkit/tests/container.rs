@@ -242,6 +242,9 @@ fn a_long_log_is_recovered_in_a_small_container() {
     server.client().expect("connects").run("CREATE TABLE d.later (id INT)").expect("made");
     server.kill();
     server.launch().expect("keel starts again in the container");
+    // A pool of 37 MiB, and a few windows of the log.
+    let peak = server.peak_bytes() / MIB;
+    assert!(peak < 190, "recovery took {peak} MiB of 240");
     let mut client = server.client_in("d").expect("connects");
     client.run("INSERT INTO later VALUES (1)").expect("others work while the rest is taken back");
     let count = client.one("SELECT COUNT(*) FROM t").expect("counted").scalar();
