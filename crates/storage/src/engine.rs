@@ -156,6 +156,12 @@ impl TreeHandle {
         let _ = self.inner.born.compare_exchange(UNBORN, commit.0, Ordering::AcqRel, Ordering::Relaxed);
     }
 
+    /// Reads pages of rows or places that will be wanted one after the other at once, if that of the first is not in memory, and as
+    /// many as the pool and the device have room for; gives for how many of the keys that was done. Waits for the device.
+    pub fn read_ahead<'k>(&self, keys: impl IntoIterator<Item = &'k [u8]>) -> usize {
+        self.tree().read_leaves(keys)
+    }
+
     /// Says that what is in it are no rows of their own but entries of an index: changes of them count as changes of no rows.
     pub fn set_auxiliary(&self) {
         self.inner.auxiliary.store(true, Ordering::Relaxed);

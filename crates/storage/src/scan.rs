@@ -188,6 +188,11 @@ impl Scan {
         self.semi_consistent = true;
     }
 
+    /// Keys of the rows that the scan holds already and will give next; there may be more.
+    pub fn upcoming(&self) -> impl Iterator<Item = &[u8]> {
+        self.items[self.next_item..].iter().map(|item| &self.bytes[item.key.clone()])
+    }
+
     /// Whether the row given last is the committed version of a row that others have locked.
     pub fn is_unlocked(&self) -> bool {
         self.unlocked
@@ -324,8 +329,14 @@ impl Scan {
         Ok(!self.items.is_empty())
     }
 
-    /// Reads the next leaves together, where the scan has come through some and the next one is not in memory. Waits.
+    /// Reads what comes next together, where that is not in memory: a short range at its beginning, the next leaves of a long one
+    /// once the scan has come through some. Waits.
     fn read_ahead(&mut self) -> StoreResult<()> {
+        if matches!(self.place, Place::Start) && !self.reverse {
+            let upper = self.upper.as_ref().map(Vec::as_slice);
+            self.hint = Some(self.tree.tree().enter_range(self.lower_key(), upper)?);
+            return Ok(());
+        }
         if !std::mem::take(&mut self.entered) || self.leaves < LEAVES_BEFORE_AHEAD {
             return Ok(());
         }
@@ -335,11 +346,15 @@ impl Scan {
             return Ok(());
         }
         self.window = (2 * self.window).clamp(AHEAD_MIN, tree.read_ahead_max());
-        let upper = match &self.upper {
-            Bound::Unbounded => None,
-            Bound::Included(key) | Bound::Excluded(key) => Some(key.as_slice()),
-        };
-        tree.read_ahead(key, upper, self.window)
+        tree.read_ahead(key, self.upper.as_ref().map(Vec::as_slice), self.window)
+    }
+
+    /// The key whose leaf is the first of the range.
+    fn lower_key(&self) -> &[u8] {
+        match &self.lower {
+            Bound::Unbounded => &[],
+            Bound::Included(key) | Bound::Excluded(key) => key,
+        }
     }
 
     fn leaf<'t>(&self, tree: &'t TreeHandle) -> StoreResult<LeafRead<'t>> {
@@ -353,10 +368,8 @@ impl Scan {
                 Bound::Included(key) => tree.leaf_for_read(key),
                 Bound::Excluded(key) => tree.leaf_before(key),
             },
-            (Place::Start | Place::End, _) => match &self.lower {
-                Bound::Unbounded => tree.first_leaf(),
-                Bound::Included(key) | Bound::Excluded(key) => tree.leaf_for_read(key),
-            },
+            (Place::Start | Place::End, Some(hint)) => tree.leaf_by_page(hint, self.lower_key()),
+            (Place::Start | Place::End, None) => tree.leaf_for_read(self.lower_key()),
         }
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use common::*;
 use keel_runtime::sim::{self, Disk, Options};
 use keel_runtime::sync::Semaphore;
-use keel_runtime::wait::WaitEvent;
+use keel_runtime::wait::{self, WaitEvent};
 use keel_runtime::{fiber, rand};
 use keel_storage::{Engine, EngineConfig, Isolation, LockMode, Read, ScanRange, TreeHandle, Wait};
 
@@ -168,6 +168,69 @@ fn a_scan_reads_ahead_and_a_short_one_does_not() {
         let misses = status.misses() - misses;
         assert!(misses < 100, "the scan waited for {misses} pages by itself");
         assert!(status.reads_ahead > 700, "{} pages were read ahead", status.reads_ahead);
+    });
+}
+
+/// Times that somebody waited for pages to be read.
+fn page_waits() -> u64 {
+    wait::totals().iter().filter(|total| total.event == WaitEvent::PageRead).map(|total| total.count).sum()
+}
+
+/// A table of 1000 leaves, of which those before row 6000 have left the pool of 256.
+fn cold(engine: &Arc<Engine>) -> TreeHandle {
+    let tree = fill(engine, 8000);
+    engine.checkpoint().unwrap();
+    tree
+}
+
+#[test]
+fn a_short_range_is_read_at_once() {
+    world_of(small_pool(), 9, |engine| {
+        let tree = cold(engine);
+        let read = |first: u32, count: u32, taken: usize| {
+            let (low, high) = (k(first), k(first + count));
+            let range =
+                ScanRange { lower: Bound::Included(&low), upper: Bound::Excluded(&high), reverse: false };
+            let (pages, waits) = (reads(engine), page_waits());
+            let mut txn = rr(engine);
+            let mut scan = txn.scan(&tree, range, Read::Snapshot).unwrap();
+            let mut rows = 0;
+            while rows < taken && scan.next(&mut txn).unwrap().is_some() {
+                rows += 1;
+            }
+            assert_eq!(rows, taken);
+            (reads(engine) - pages, page_waits() - waits)
+        };
+        // What is above the leaves.
+        read(3000, 1, 1);
+        let (pages, waits) = read(1000, 20, 20);
+        assert!(pages >= 3 && 2 * waits <= pages, "{pages} pages of a short range took {waits} waits");
+        // It may be that nobody wants the rest of a long one.
+        let (pages, _) = read(2000, 200, 1);
+        assert_eq!(pages, 1, "one row of a long range");
+    });
+}
+
+#[test]
+fn rows_that_are_named_are_read_at_once() {
+    world_of(small_pool(), 10, |engine| {
+        let tree = cold(engine);
+        let keys: Vec<[u8; 4]> = (0..10).map(|n| k(n * 500 + 17)).collect();
+        let mut txn = rr(engine);
+        // What is above the leaves.
+        (0..10).for_each(|n| assert!(get(&mut txn, &tree, n * 500 + 250).is_some()));
+        let (pages, waits) = (reads(engine), page_waits());
+        tree.read_ahead(keys.iter().map(|key| &key[..]));
+        for key in &keys {
+            assert!(txn.get(&tree, key, Read::FOR_UPDATE, |_| ()).unwrap().is_some());
+        }
+        let (pages, waits) = (reads(engine) - pages, page_waits() - waits);
+        // A simulated device now and then lets a batch wait within.
+        assert!(pages >= 6 && 2 * waits <= pages, "{pages} pages of ten rows took {waits} waits");
+        // The first of them is in memory now: nobody looks for the others.
+        let pages = reads(engine);
+        tree.read_ahead([&k(17)[..], &k(5333)]);
+        assert_eq!(reads(engine), pages);
     });
 }
 

@@ -94,6 +94,10 @@ pub struct TableReader {
     read: Read,
     state: State,
     ranges: Vec<KeyRange>,
+    /// Pages where the next ranges begin.
+    ranges_ahead: Ahead,
+    /// Pages of the rows that the next entries of an index name.
+    rows_ahead: Ahead,
     /// The ways of a union, and which of them is read; its ranges are in `ranges` then.
     branches: Vec<Branch>,
     branch: usize,
@@ -126,6 +130,35 @@ pub struct TableReader {
     rows_to_sieve: u32,
 }
 
+/// When a reader that knows where in a tree it will go reads pages of its next places together: behind those for which it has
+/// done so; where the first of them was in memory, after 1, 2, 4 and up to [`PLACES_AHEAD`] others.
+#[derive(Default)]
+struct Ahead {
+    /// Places it came to.
+    come: usize,
+    /// The place where it looks.
+    due: usize,
+    step: usize,
+}
+
+/// Places for which pages are read together.
+const PLACES_AHEAD: usize = 16;
+
+impl Ahead {
+    /// It comes to the next place; whether it is to look from there on.
+    #[inline]
+    fn is_due(&mut self) -> bool {
+        self.come += 1;
+        self.come > self.due
+    }
+
+    /// It has looked, and read the pages of so many places.
+    fn looked(&mut self, places: usize) {
+        self.step = if places > 0 { 1 } else { (2 * self.step).clamp(1, PLACES_AHEAD) };
+        self.due = self.come - 1 + places.max(self.step);
+    }
+}
+
 /// A range of fewer rows takes no sieve: making it costs more than it saves.
 const ROWS_TO_SIEVE: u32 = 8;
 
@@ -141,6 +174,8 @@ impl TableReader {
             read,
             state: State::End,
             ranges: Vec::new(),
+            ranges_ahead: Ahead::default(),
+            rows_ahead: Ahead::default(),
             branches: Vec::new(),
             branch: 0,
             given: None,
@@ -178,6 +213,8 @@ impl TableReader {
         self.exact = true;
         session.current_row = 0;
         self.unique = false;
+        self.ranges_ahead = Ahead::default();
+        self.rows_ahead = Ahead::default();
         self.sieve = None;
         self.turned = None;
         self.rows_to_sieve = 0;
@@ -436,6 +473,7 @@ impl TableReader {
         let branch = &mut self.branches[number];
         self.secondary = Some(branch.index).filter(|i| self.table.clustered != Some(*i));
         std::mem::swap(&mut self.ranges, &mut branch.ranges);
+        self.ranges_ahead = Ahead::default();
     }
 
     fn next_in_branches(&mut self, session: &mut Session, slot: &mut RowSlot) -> SqlResult<bool> {
@@ -544,6 +582,11 @@ impl TableReader {
             let begins = scan.is_none();
             if scan.is_none() {
                 let Some(wanted) = self.ranges.get(*next) else { return Ok(false) };
+                if self.ranges_ahead.is_due() && *next + 1 < self.ranges.len() {
+                    let coming = self.ranges[*next..].iter().take(PLACES_AHEAD);
+                    let places = tree.read_ahead(coming.map(|range| range.lower.as_slice()));
+                    self.ranges_ahead.looked(places);
+                }
                 *next += 1;
                 let (range, read) = (wanted.as_scan(*reverse), self.read);
                 let opened = match self.spare.take() {
@@ -604,6 +647,14 @@ impl TableReader {
             }
             self.primary.clear();
             self.primary.extend_from_slice(clustered_key(index, key));
+            if self.rows_ahead.is_due() {
+                let mut upcoming = open.upcoming().take(PLACES_AHEAD - 1).peekable();
+                if upcoming.peek().is_some() {
+                    let rows = upcoming.map(|key| clustered_key(index, key));
+                    let coming = std::iter::once(self.primary.as_slice()).chain(rows);
+                    self.rows_ahead.looked(self.table.rows().read_ahead(coming));
+                }
+            }
             if fetch(&self.table, &self.primary, self.read, txn, slot)? {
                 return Ok(true);
             }

@@ -17,7 +17,7 @@ pub mod arena;
 pub mod clock;
 pub(crate) mod free;
 mod heat;
-mod read_ahead;
+pub(crate) mod read_ahead;
 mod requests;
 pub mod resize;
 pub mod translation;
@@ -185,6 +185,8 @@ pub struct Pool {
     looked: AtomicU32,
     /// Who waits for a page being loaded: tree, page, fiber.
     load_waiters: Mutex<Vec<(u32, u32, Fiber)>>,
+    /// Reads that the device has not answered.
+    reading: AtomicU32,
     /// Pages that scans brought, oldest first.
     scanned: Mutex<VecDeque<read_ahead::Scanned>>,
     cleaner: Mutex<Option<Fiber>>,
@@ -309,6 +311,7 @@ impl Pool {
             half_turns: ReadOften(AtomicU8::new(0)),
             looked: AtomicU32::new(0),
             load_waiters: Mutex::default(),
+            reading: AtomicU32::new(0),
             scanned: Mutex::default(),
             cleaner: Mutex::new(None),
             spaces: OnceLock::new(),
@@ -504,11 +507,13 @@ impl Pool {
     fn load(&self, space: &Space, page: u32) -> StoreResult<()> {
         let mut owned = self.take_frame()?;
         let offset = u64::from(page) * PAGE as u64;
+        self.reading.fetch_add(1, Relaxed);
         let read = if self.recovering.load(Relaxed) {
             read_or_zeros(space, owned.bytes(), offset)
         } else {
             space.file.read_at(owned.bytes(), offset)
         };
+        self.reading.fetch_sub(1, Relaxed);
         read.map_err(|e| space.io_error(page, "read", e))?;
         self.counters.reads.fetch_add(1, Relaxed);
         let touched = self.check_loaded(space, page, owned.bytes())?;

@@ -1,4 +1,4 @@
-//! Reading many pages at once: those of recovery, and those that a scan is about to come to.
+//! Reading many pages at once: those of recovery, and those that a statement is about to come to.
 //!
 //! Pages of scans go into a ring of frames, a quarter of them at most. When a scan reads further and free frames run short, those of
 //! the ring's oldest pages are taken, if they were not used in a later half turn of the hand. So a scan of a table larger than
@@ -26,6 +26,17 @@ const RING_MIN: usize = 16;
 const SHRINK_RATE: usize = 4;
 /// Pages of one read-ahead at most.
 const READ_AHEAD_MAX: usize = 32;
+/// Where so many reads are open, more of them at once make a device no faster: each statement would only wait for those of others.
+const DEVICE_FULL: usize = 64;
+
+/// What pages are read ahead for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// A scan over many, which enter the ring.
+    Scan,
+    /// Rows that a statement names: these pages are like any others, and count as those that somebody had to wait for.
+    Rows,
+}
 
 /// A page that a scan brought: its frame, tree and number.
 pub(super) type Scanned = (u32, u32, u32);
@@ -40,11 +51,18 @@ impl Pool {
         (self.ring_max() / 4).min(READ_AHEAD_MAX)
     }
 
-    /// Reads those of `pages` that are absent, all at once, for a scan that will come to them. Waits for the device, not for
+    /// Pages that a statement may read ahead of the one it needs next: few where the device is busy without.
+    pub fn rows_ahead_max(&self) -> usize {
+        self.read_ahead_max().min(DEVICE_FULL.saturating_sub(self.reading.load(Relaxed) as usize))
+    }
+
+    /// Reads those of `pages` that are absent, all at once, for who will come to them. Waits for the device, not for
     /// frames: what finds none is left out, as is a page that cannot be read; whoever needs it meets the error.
-    pub fn read_ahead(&self, space: &Space, pages: &[u32]) {
+    pub fn read_ahead(&self, space: &Space, pages: &[u32], purpose: Purpose) {
         assert_eq!(latch::held(), 0, "a read-ahead with a latch held (tree {})", space.id);
-        self.make_room_in_ring(pages.len());
+        if purpose == Purpose::Scan {
+            self.make_room_in_ring(pages.len());
+        }
         let mut owned = Vec::with_capacity(pages.len());
         for &page in pages.iter().filter(|page| space.map.get(**page) == Entry::Absent) {
             let Some(frame) = self.take_frame_at_once() else { break };
@@ -53,10 +71,10 @@ impl Pool {
             }
         }
         let frames = self.read_claimed(owned);
-        self.counters.reads_ahead.fetch_add(frames.len() as u64, Relaxed);
-        let mut ring = self.scanned.lock();
-        for (frame, page) in frames {
-            ring.push_back((frame, space.id.0, page));
+        if purpose == Purpose::Scan {
+            self.counters.reads_ahead.fetch_add(frames.len() as u64, Relaxed);
+            let tree = space.id.0;
+            self.scanned.lock().extend(frames.into_iter().map(|(frame, page)| (frame, tree, page)));
         }
     }
 
@@ -107,7 +125,10 @@ impl Pool {
         for ((frame, space, _), offset) in owned.iter_mut().zip(&offsets) {
             batch.push_read(&space.file, frame.bytes(), *offset);
         }
+        let count = batch.len() as u32;
+        self.reading.fetch_add(count, Relaxed);
         let results = if batch.is_empty() { Vec::new() } else { batch.run() };
+        self.reading.fetch_sub(count, Relaxed);
         let mut frames = Vec::with_capacity(owned.len());
         for ((mut frame, space, page), result) in owned.into_iter().zip(results) {
             let loaded = result.is_ok().then(|| self.check_loaded(space, page, frame.bytes()));

@@ -1,39 +1,124 @@
-//! Reading leaves before a scan comes to them: a page above the leaves names those that follow.
+//! Reading leaves before somebody comes to them: a page above the leaves names those that follow, and who has the keys of many
+//! rows knows where he will look.
+
+use std::ops::Bound;
 
 use keel_base::PageNo;
 
 use super::{Step, Target, Tree};
+use crate::buffer::read_ahead::Purpose;
 use crate::buffer::translation::Entry;
 use crate::fault::StoreResult;
+use crate::layout::ROOT;
+
+/// The end of a range of keys, as a page above the leaves is asked for it.
+pub(crate) type Upper<'k> = Bound<&'k [u8]>;
+
+/// A range of so many leaves or fewer is read whole at its beginning: one time of the device, where one leaf after the other takes as
+/// many. Who ends early has read a few pages too many.
+const WHOLE_MAX: usize = 4;
 
 impl Tree {
+    /// The number of the leaf where a search for `key` ends, for [`Tree::leaf_by_page`]: a leaf that splits meanwhile is not
+    /// that any more. Waits for pages above it.
+    pub(crate) fn leaf_page(&self, key: &[u8]) -> StoreResult<PageNo> {
+        let page = self.locate(Target::At(key), 0)?;
+        page.map(PageNo).ok_or_else(|| self.space.corrupt(ROOT, "no leaf level"))
+    }
+
     /// Whether reading the page would wait for the device.
     pub(crate) fn is_absent(&self, page: PageNo) -> bool {
         self.space.map.get(page.0) == Entry::Absent
     }
 
-    /// Leaves that [`Tree::read_ahead`] reads at most.
+    /// Leaves that are read ahead at once, at most.
     pub(crate) fn read_ahead_max(&self) -> usize {
         self.core.pool.read_ahead_max()
     }
 
-    /// Reads the leaf of `key` and those behind it, up to that of `upper` and `max` of them, all at once; fewer where the
-    /// page above them names no more. Waits.
-    pub(crate) fn read_ahead(&self, key: &[u8], upper: Option<&[u8]>, max: usize) -> StoreResult<()> {
-        let target = Target::At(key);
-        let Some(parent) = self.locate(target, 1)? else { return Ok(()) };
-        let mut leaves: Vec<u32> = Vec::with_capacity(max);
-        {
-            let latch = self.core.pool.latch_shared(&self.space, parent)?;
-            let here = latch.page();
-            if !here.is_node() || here.level() != 1 || !matches!(target.step(here), Step::Here) {
-                // The tree changes; the scan finds its way without.
-                return Ok(());
-            }
-            let last = upper.map_or(here.count() - 1, |upper| here.child_slot(upper));
-            leaves.extend((here.child_slot(key)..=last).take(max).map(|slot| here.child(slot)));
-        }
-        self.core.pool.read_ahead(&self.space, &leaves);
+    /// Reads the leaf of `key` and those behind it, up to that of `upper` and `max` of them, all at once, for a scan of many
+    /// leaves; fewer where the page above them names no more. Waits.
+    pub(crate) fn read_ahead(&self, key: &[u8], upper: Upper<'_>, max: usize) -> StoreResult<()> {
+        let mut leaves = self.leaves(key, upper, max)?;
+        leaves.truncate(max);
+        self.core.pool.read_ahead(&self.space, &leaves, Purpose::Scan);
         Ok(())
+    }
+
+    /// Finds the leaf where a range begins; if it is not in memory and the range is short, reads all leaves of the range at once.
+    /// Waits.
+    pub(crate) fn enter_range(&self, lower: &[u8], upper: Upper<'_>) -> StoreResult<PageNo> {
+        let first = self.leaf_page(lower)?;
+        if upper != Bound::Unbounded && self.is_absent(first) {
+            self.read_range(lower, upper)?;
+        }
+        Ok(first)
+    }
+
+    /// Reads the leaves of both ends of a range at once, and those between them if the range is short, unless the first is in
+    /// memory. Waits.
+    pub(super) fn read_ends(&self, low: &[u8], high: &[u8]) -> StoreResult<()> {
+        if self.is_absent(self.leaf_page(low)?) && !self.read_range(low, Bound::Included(high))? {
+            self.read_leaves([low, high]);
+        }
+        Ok(())
+    }
+
+    /// Reads all leaves from that of `key` to that of `upper` at once, if they are few; whether they are. Waits.
+    fn read_range(&self, key: &[u8], upper: Upper<'_>) -> StoreResult<bool> {
+        let leaves = self.leaves(key, upper, WHOLE_MAX)?;
+        let is_short = leaves.len() <= WHOLE_MAX;
+        if is_short && leaves.len() > 1 {
+            self.core.pool.read_ahead(&self.space, &leaves, Purpose::Rows);
+        }
+        Ok(is_short)
+    }
+
+    /// Reads the leaves of `keys` at once, as many as the pool and a device that others use allow, if that of the first key is not
+    /// in memory: if it is, the others may be as well, and looking for them all would cost more than it saves. Gives for how many
+    /// keys. Who comes to a page that cannot be read meets the error. Waits.
+    pub(crate) fn read_leaves<'k>(&self, keys: impl IntoIterator<Item = &'k [u8]>) -> usize {
+        let max = self.core.pool.rows_ahead_max();
+        let mut leaves: Vec<u32> = Vec::new();
+        let mut done = 0;
+        for key in keys {
+            if leaves.len() >= max {
+                break;
+            }
+            let Ok(leaf) = self.leaf_page(key) else { break };
+            if self.is_absent(leaf) && !leaves.contains(&leaf.0) {
+                leaves.push(leaf.0);
+            }
+            if leaves.is_empty() {
+                break;
+            }
+            done += 1;
+        }
+        if leaves.len() > 1 {
+            // Neighbours in the file are one request.
+            leaves.sort_unstable();
+            self.core.pool.read_ahead(&self.space, &leaves, Purpose::Rows);
+        }
+        done
+    }
+
+    /// Numbers of the leaves from that of `key` to that of `upper`, as far as the page above the first names them, and one more
+    /// than `max` at most. Waits.
+    fn leaves(&self, key: &[u8], upper: Upper<'_>, max: usize) -> StoreResult<Vec<u32>> {
+        let target = Target::At(key);
+        let Some(parent) = self.locate(target, 1)? else { return Ok(Vec::new()) };
+        let latch = self.core.pool.latch_shared(&self.space, parent)?;
+        let here = latch.page();
+        if !here.is_node() || here.level() != 1 || !matches!(target.step(here), Step::Here) {
+            // The tree changes; the scan finds its way without.
+            return Ok(Vec::new());
+        }
+        let first = here.child_slot(key);
+        let last = match upper {
+            Bound::Unbounded => here.count() - 1,
+            Bound::Included(upper) => here.child_slot(upper),
+            Bound::Excluded(upper) => here.child_slot_before(upper),
+        };
+        Ok((first..=last).take(max + 1).map(|slot| here.child(slot)).collect())
     }
 }

@@ -30,6 +30,9 @@ impl Tree {
 
     /// Estimated number of entries in `[low, high)`; `None` is unbounded. Exact within one leaf. Waits.
     pub fn estimate_range(&self, low: Option<&[u8]>, high: Option<&[u8]>) -> StoreResult<u64> {
+        if let (Some(low), Some(high)) = (low, high) {
+            self.read_ends(low, high)?;
+        }
         let from = self.path(low.map_or(Target::At(&[]), Target::At), low.is_none())?;
         let to = self.path(high.map_or(Target::Last, Target::At), false)?;
         if from.len() == to.len() && from[..from.len() - 1] == to[..to.len() - 1] {
