@@ -44,6 +44,8 @@ pub struct Engine {
     pub(crate) views: Views,
     pub(crate) locks: LockTable,
     pub(crate) waits: WaitStats,
+    /// Who waits for a lock looks for deadlocks.
+    pub(crate) searches_deadlocks: AtomicBool,
     pub(crate) deadlock_log: OnceLock<Arc<dyn DeadlockLog>>,
     pub(crate) admission: Admission,
     pub(crate) undo: UndoLog,
@@ -227,6 +229,8 @@ pub struct EngineStatus {
     pub trx_active: u64,
     /// Snapshots in use (gauge).
     pub snapshots: u64,
+    /// Files of rows and index entries (gauge).
+    pub tree_files: u64,
     /// Ended transactions whose undo is not purged (gauge).
     pub history_len: u64,
     /// Pages of undo (gauge).
@@ -368,6 +372,7 @@ impl Engine {
         let next_trx_id = self.table.next_id();
         let mut status = EngineStatus {
             trx_active: self.active.len() as u64,
+            tree_files: self.trees.read().len() as u64,
             snapshots: self.snapshots.len() as u64,
             history_len: self.undo.history_len(),
             undo_pages: self.undo.page_count(),
@@ -427,6 +432,11 @@ impl Engine {
     pub fn set_purge(&self, batch: u64, fibers: u64) {
         self.purge.batch_max.store(batch, Ordering::Relaxed);
         self.purge.fibers_max.store(fibers, Ordering::Relaxed);
+    }
+
+    /// Whether who waits for a lock looks for deadlocks, as it does at first; if not, they end when a wait times out.
+    pub fn set_deadlock_search(&self, on: bool) {
+        self.searches_deadlocks.store(on, Ordering::Relaxed);
     }
 
     /// Bytes of the buffer pool.

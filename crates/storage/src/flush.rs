@@ -71,7 +71,11 @@ pub struct FlushState {
     pub pages_per_second_max: AtomicU64,
     /// Pages written in place.
     pub pages_written: AtomicU64,
-    /// Bytes of them: only what changed is written.
+    /// Those of them that were written for want of frames.
+    pub pages_for_frames: AtomicU64,
+    /// Pages that are being written.
+    pub pages_open: AtomicU64,
+    /// Bytes of all written: only what changed is.
     pub page_bytes: AtomicU64,
     /// Bytes written to the doublewrite file.
     pub doublewrite_bytes: AtomicU64,
@@ -277,6 +281,7 @@ impl Flusher {
                 self.core.pool.sweep(&*self.core, want, Met::Pass(usize::MAX), usize::MAX);
                 return Err(error);
             }
+            self.state.pages_for_frames.fetch_add(dirty.len() as u64, Relaxed);
             self.core.pool.evict(&*self.core, &dirty[..met]);
         }
         if freed == 0 && dirty.is_empty() {
@@ -393,9 +398,13 @@ impl Flusher {
     /// Writes out those of `frames` that are dirty.
     fn flush(&mut self, frames: &[u32]) -> StoreResult<()> {
         for chunk in frames.chunks(BATCH) {
-            if self.batch.copy_out(&self.core, chunk)
-                && let Err(e) = self.write_out()
-            {
+            if !self.batch.copy_out(&self.core, chunk) {
+                continue;
+            }
+            self.state.pages_open.store(self.batch.len() as u64, Relaxed);
+            let written = self.write_out();
+            self.state.pages_open.store(0, Relaxed);
+            if let Err(e) = written {
                 self.batch.give_up(&self.core);
                 return Err(e);
             }

@@ -3,7 +3,8 @@
 //! A transaction waits for one thing at a time. Its request stands in a queue before it waits, so of the transactions
 //! of a cycle the last to enter sees the others waiting when it searches: no cycle goes unseen, and none needs a
 //! second search. The search follows holders depth first; the victim is the member of the cycle that has changed
-//! fewest rows, the searcher on a tie.
+//! fewest rows, the searcher on a tie. Where nobody wants the search (`innodb_deadlock_detect=OFF`), a cycle lasts until the first of
+//! its waits times out.
 //!
 //! The state decides races: granter, victim's finder, and the waiter that gives up each try to move it from WAITING,
 //! and only one succeeds. A waiter that was not granted removes its request itself.
@@ -176,7 +177,9 @@ fn wait_here(
     deadline: Instant,
     interrupt: &Interrupt,
 ) -> (Option<Error>, bool) {
-    break_deadlocks(engine, me);
+    if engine.searches_deadlocks.load(Ordering::Relaxed) {
+        break_deadlocks(engine, me);
+    }
     let long_at = began + STUCK_AFTER;
     let mut is_stuck = false;
     while me.wait.state.load(Ordering::SeqCst) == WAITING {

@@ -62,6 +62,7 @@ fn open_on(store: Arc<Store>, config: &EngineConfig) -> Result<Arc<Engine>> {
         views: Views::default(),
         locks: LockTable::new(config.row_locks_max),
         waits: WaitStats::default(),
+        searches_deadlocks: AtomicBool::new(true),
         deadlock_log: Default::default(),
         admission: Admission::default(),
         undo,

@@ -117,10 +117,16 @@ pub struct StoreStatus {
     pub reads: u64,
     /// Those of them that were read ahead of a scan.
     pub reads_ahead: u64,
+    /// Reads that the device has not answered (gauge).
+    pub reads_open: u64,
     /// Pages made anew.
     pub creates: u64,
     /// Pages written to files.
     pub writes: u64,
+    /// Those of them that were written for want of frames.
+    pub writes_for_frames: u64,
+    /// Pages that are being written (gauge).
+    pub writes_open: u64,
     /// Bytes written to files of pages.
     pub page_bytes: u64,
     /// Bytes written to the doublewrite file.
@@ -573,8 +579,11 @@ impl Store {
             read_requests: pool.counters.requests.total(),
             reads: load(&pool.counters.reads),
             reads_ahead: load(&pool.counters.reads_ahead),
+            reads_open: u64::from(pool.reads_open()),
             creates: load(&pool.counters.creates),
             writes: load(&self.flush.pages_written),
+            writes_for_frames: load(&self.flush.pages_for_frames),
+            writes_open: load(&self.flush.pages_open),
             page_bytes: load(&self.flush.page_bytes),
             doublewrite_bytes: load(&self.flush.doublewrite_bytes),
             free_waits: load(&pool.counters.free_waits),

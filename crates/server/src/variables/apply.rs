@@ -196,6 +196,7 @@ pub fn durability(flush_log_at_commit: u64) -> Durability {
 pub fn global(core: &Core, name: &str, setting: Setting) -> SqlResult<Setting> {
     let engine = &core.state.engine;
     match name {
+        "innodb_deadlock_detect" => engine.set_deadlock_search(setting.is_on()),
         "innodb_flush_log_at_trx_commit" => engine
             .set_durability(durability(setting.as_u64()))
             .map_err(|error| errors::get_errno(168, error, "InnoDB"))?,

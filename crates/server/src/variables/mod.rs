@@ -8,6 +8,7 @@
 //! Reading and changing a value by SET lives in [`set`], the effect of a change in [`apply`].
 
 pub mod apply;
+mod counters;
 pub mod pace;
 pub mod set;
 mod size;

@@ -11,8 +11,8 @@ use keel_value::{CollationId, Value};
 
 use super::value::{self, Accepted, merge_flags, shown};
 use super::{
-    Effect, Kind, OF_WORDS, Scope, SessionSettings, Setting, VarId, Variable, alias, apply, deprecation,
-    pace, size, table, with_word,
+    Effect, Kind, OF_WORDS, Scope, SessionSettings, Setting, VarId, Variable, alias, apply, counters,
+    deprecation, pace, size, table, with_word,
 };
 use crate::core::{Core, Evaluated};
 use crate::logs::can_be_log;
@@ -308,6 +308,9 @@ fn check_value(core: &Core, id: VarId, global: bool, value: &Value) -> SqlResult
             }
         }
         "innodb_buffer_pool_size" => size::accept_pool(variable, value),
+        _ if counters::are_named_by(name) => {
+            counters::accept(variable, value, core.state.globals.get(id).clone())
+        }
         "session_track_system_variables" => tracked_setting(variable, value).map(Accepted::exactly),
         _ if variable.kind == Kind::Flags => {
             let accepted = value::accept(variable, value)?;
@@ -562,7 +565,12 @@ fn perform(core: &mut Core, change: Change) -> SqlResult<()> {
             core.track_state();
         }
         Change::AutomaticPool => core.state.keeper.change(&core.state, None, Some(false)),
-        Change::Unchosen(id) => choose(core, id, false),
+        Change::Unchosen(id) => {
+            if counters::are_named_by(table().get(id).name) {
+                core.sql.push_warning(counters::no_default());
+            }
+            choose(core, id, false);
+        }
         Change::NextTransaction { isolation, read_only } => {
             if let Some(level) = isolation {
                 core.sql.vars.next_isolation = Some(apply::isolation(isolation_word(level)));

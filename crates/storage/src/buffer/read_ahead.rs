@@ -51,9 +51,14 @@ impl Pool {
         (self.ring_max() / 4).min(READ_AHEAD_MAX)
     }
 
+    /// Reads that the device has not answered.
+    pub fn reads_open(&self) -> u32 {
+        self.reading.load(Relaxed)
+    }
+
     /// Pages that a statement may read ahead of the one it needs next: few where the device is busy without.
     pub fn rows_ahead_max(&self) -> usize {
-        self.read_ahead_max().min(DEVICE_FULL.saturating_sub(self.reading.load(Relaxed) as usize))
+        self.read_ahead_max().min(DEVICE_FULL.saturating_sub(self.reads_open() as usize))
     }
 
     /// Reads those of `pages` that are absent, all at once, for who will come to them. Waits for the device, not for
