@@ -45,7 +45,7 @@ pub struct Scan {
     place: Place,
     /// The page where `place` probably lies.
     hint: Option<PageNo>,
-    /// The scan has just come to the leaf of `hint`.
+    /// The scan has just come to another leaf.
     entered: bool,
     /// Leaves it has come through.
     leaves: usize,
@@ -332,21 +332,31 @@ impl Scan {
     /// Reads what comes next together, where that is not in memory: a short range at its beginning, the next leaves of a long one
     /// once the scan has come through some. Waits.
     fn read_ahead(&mut self) -> StoreResult<()> {
-        if matches!(self.place, Place::Start) && !self.reverse {
-            let upper = self.upper.as_ref().map(Vec::as_slice);
-            self.hint = Some(self.tree.tree().enter_range(self.lower_key(), upper)?);
+        let tree = self.tree.tree();
+        let (lower, upper) = (self.lower.as_ref().map(Vec::as_slice), self.upper.as_ref().map(Vec::as_slice));
+        if matches!(self.place, Place::Start) {
+            self.hint = match (self.reverse, upper) {
+                (false, _) => Some(tree.enter_range(self.lower_key(), upper)?),
+                (true, Bound::Excluded(upper)) => Some(tree.enter_range_above(lower, upper)?),
+                (true, _) => None,
+            };
             return Ok(());
         }
         if !std::mem::take(&mut self.entered) || self.leaves < LEAVES_BEFORE_AHEAD {
             return Ok(());
         }
-        let (Place::From(key), Some(next)) = (&self.place, self.hint) else { return Ok(()) };
-        let tree = self.tree.tree();
-        if !tree.is_absent(next) {
+        if let Place::Before(key) = &self.place {
+            self.hint = Some(tree.leaf_page_before(key)?);
+        }
+        if !self.hint.is_some_and(|next| tree.is_absent(next)) {
             return Ok(());
         }
         self.window = (2 * self.window).clamp(AHEAD_MIN, tree.read_ahead_max());
-        tree.read_ahead(key, self.upper.as_ref().map(Vec::as_slice), self.window)
+        match &self.place {
+            Place::From(key) => tree.read_ahead(key, upper, self.window),
+            Place::Before(key) => tree.read_ahead_down(key, lower, self.window),
+            Place::Start | Place::End => Ok(()),
+        }
     }
 
     /// The key whose leaf is the first of the range.
@@ -362,11 +372,13 @@ impl Scan {
         match (&self.place, self.hint) {
             (Place::From(key), Some(hint)) => tree.leaf_by_page(hint, key),
             (Place::From(key), None) => tree.leaf_for_read(key),
-            (Place::Before(key), _) => tree.leaf_before(key),
-            (Place::Start | Place::End, _) if self.reverse => match &self.upper {
-                Bound::Unbounded => tree.last_leaf(),
-                Bound::Included(key) => tree.leaf_for_read(key),
-                Bound::Excluded(key) => tree.leaf_before(key),
+            (Place::Before(key), Some(hint)) => tree.leaf_before_by_page(hint, key),
+            (Place::Before(key), None) => tree.leaf_before(key),
+            (Place::Start | Place::End, hint) if self.reverse => match (&self.upper, hint) {
+                (Bound::Unbounded, _) => tree.last_leaf(),
+                (Bound::Included(key), _) => tree.leaf_for_read(key),
+                (Bound::Excluded(key), Some(hint)) => tree.leaf_before_by_page(hint, key),
+                (Bound::Excluded(key), None) => tree.leaf_before(key),
             },
             (Place::Start | Place::End, Some(hint)) => tree.leaf_by_page(hint, self.lower_key()),
             (Place::Start | Place::End, None) => tree.leaf_for_read(self.lower_key()),
@@ -431,7 +443,10 @@ impl Scan {
                 self.hint = Some(leaf.page_no());
                 self.place = Place::From(key_at(&leaf, slots.start + taken));
             }
-            (false, true) => self.place = Place::Before(key_at(&leaf, slots.end - taken)),
+            (false, true) => {
+                self.hint = Some(leaf.page_no());
+                self.place = Place::Before(key_at(&leaf, slots.end - taken));
+            }
         }
         Ok(())
     }
@@ -439,14 +454,15 @@ impl Scan {
     /// Goes on to the neighbour of `leaf`, or to the end.
     fn leave(&mut self, leaf: &LeafRead<'_>, ends_here: bool) {
         self.after_row = false;
+        self.entered = true;
+        self.leaves += 1;
         self.place = if ends_here {
             Place::End
         } else if self.reverse {
+            self.hint = None;
             Place::Before(leaf.low_fence().to_vec())
         } else {
             self.hint = leaf.right();
-            self.entered = true;
-            self.leaves += 1;
             leaf.high_fence().map_or(Place::End, |fence| Place::From(fence.to_vec()))
         };
     }

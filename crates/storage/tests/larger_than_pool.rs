@@ -152,22 +152,26 @@ fn a_scan_reads_ahead_and_a_short_one_does_not() {
         };
         assert_eq!(scan_range(&mut rr(engine), &tree, range, Read::Snapshot).unwrap().len(), 5);
         assert!(reads(engine) - before < 6, "a range of five rows read {} pages", reads(engine) - before);
-        let mut txn = rr(engine);
-        let mut scan = txn.scan(&tree, ScanRange::ALL, Read::Snapshot).unwrap();
-        let before = reads(engine);
-        let mut most = 0;
-        let mut last = before;
-        let misses = engine.status().store.misses();
-        while scan.next(&mut txn).unwrap().is_some() {
-            most = most.max(reads(engine) - last);
-            last = reads(engine);
+        for reverse in [false, true] {
+            let mut txn = rr(engine);
+            let mut scan = txn.scan(&tree, ScanRange { reverse, ..ScanRange::ALL }, Read::Snapshot).unwrap();
+            let before = engine.status().store;
+            let (mut rows, mut most, mut last) = (0, 0, before.reads);
+            while scan.next(&mut txn).unwrap().is_some() {
+                rows += 1;
+                most = most.max(reads(engine) - last);
+                last = reads(engine);
+            }
+            assert_eq!(rows, 8000);
+            assert!(most >= 4, "no more than {most} pages were read at once");
+            let status = engine.status().store;
+            let read = status.reads - before.reads;
+            assert!(read < 1100, "{read} reads for about 1000 leaves");
+            let misses = status.misses() - before.misses();
+            assert!(misses < 100, "the scan waited for {misses} pages by itself");
+            let ahead = status.reads_ahead - before.reads_ahead;
+            assert!(ahead > 600, "{ahead} pages were read ahead");
         }
-        assert!(most >= 4, "no more than {most} pages were read at once");
-        assert!(last - before < 1100, "{} reads for about 1000 leaves", last - before);
-        let status = engine.status().store;
-        let misses = status.misses() - misses;
-        assert!(misses < 100, "the scan waited for {misses} pages by itself");
-        assert!(status.reads_ahead > 700, "{} pages were read ahead", status.reads_ahead);
     });
 }
 
@@ -187,10 +191,9 @@ fn cold(engine: &Arc<Engine>) -> TreeHandle {
 fn a_short_range_is_read_at_once() {
     world_of(small_pool(), 9, |engine| {
         let tree = cold(engine);
-        let read = |first: u32, count: u32, taken: usize| {
+        let read = |first: u32, count: u32, taken: usize, reverse: bool| {
             let (low, high) = (k(first), k(first + count));
-            let range =
-                ScanRange { lower: Bound::Included(&low), upper: Bound::Excluded(&high), reverse: false };
+            let range = ScanRange { lower: Bound::Included(&low), upper: Bound::Excluded(&high), reverse };
             let (pages, waits) = (reads(engine), page_waits());
             let mut txn = rr(engine);
             let mut scan = txn.scan(&tree, range, Read::Snapshot).unwrap();
@@ -202,12 +205,20 @@ fn a_short_range_is_read_at_once() {
             (reads(engine) - pages, page_waits() - waits)
         };
         // What is above the leaves.
-        read(3000, 1, 1);
-        let (pages, waits) = read(1000, 20, 20);
-        assert!(pages >= 3 && 2 * waits <= pages, "{pages} pages of a short range took {waits} waits");
-        // It may be that nobody wants the rest of a long one.
-        let (pages, _) = read(2000, 200, 1);
-        assert_eq!(pages, 1, "one row of a long range");
+        read(3000, 1, 1, false);
+        for (reverse, from) in [(false, 500), (true, 3500)] {
+            let found: Vec<_> = (0..10).map(|n| read(from + 100 * n, 20, 20, reverse)).collect();
+            let pages: u64 = found.iter().map(|(pages, _)| pages).sum();
+            let waits: u64 = found.iter().map(|(_, waits)| waits).sum();
+            // A simulated device now and then lets a batch wait within.
+            assert!(
+                pages >= 30 && 3 * waits <= 2 * pages,
+                "{pages} pages of short ranges took {waits} waits"
+            );
+            // It may be that nobody wants the rest of a long one.
+            let (pages, _) = read(from + 1500, 200, 1, reverse);
+            assert_eq!(pages, 1, "one row of a long range");
+        }
     });
 }
 

@@ -291,6 +291,20 @@ impl Tree {
         }
     }
 
+    /// As [`Tree::leaf_before`], trying page `hint` first.
+    pub fn leaf_before_by_page(&self, hint: PageNo, key: &[u8]) -> StoreResult<LeafRead<'_>> {
+        if hint.0 != 0 && hint.0 < self.space.pages() {
+            let leaf = LeafRead { latch: self.core.pool.latch_shared(&self.space, hint.0)? };
+            let here = leaf.latch.page();
+            let is_it =
+                here.kind() == layout::KIND_LEAF && matches!(Target::Before(key).step(here), Step::Here);
+            if is_it && !leaf.is_empty() && leaf.cmp(0, key) == Ordering::Less {
+                return Ok(leaf);
+            }
+        }
+        self.leaf_before(key)
+    }
+
     /// As [`Tree::leaf_for_read`], trying page `hint` first.
     #[inline]
     pub fn leaf_by_page(&self, hint: PageNo, key: &[u8]) -> StoreResult<LeafRead<'_>> {
