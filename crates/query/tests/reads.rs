@@ -92,6 +92,20 @@ fn rows_that_a_statement_names_are_read_together() {
         check(&format!("select left(c, 1) from t where id in ({}) for update", ids(250)), 15, 9);
         check("select left(c, 1) from t force index (k) where k between 1000 and 1019", 20, 14);
         check("select left(c, 1) from t where id between 3030 and 3052", 23, 3);
+        // Nothing is read for rows that nobody will ask for.
+        let mut read = |what: &str| {
+            warm(&mut c);
+            let what = format!("select left(c, 1) from t where {what} limit 1");
+            c.run(&format!("explain {what}"));
+            let (before, _) = page_reads(database);
+            assert_eq!(c.run(&what).split("; ").count(), 1, "{what}");
+            page_reads(database).0 - before
+        };
+        let pages = read("id in (1050, 4050, 8050, 9050)");
+        assert!(pages <= 1, "{pages} pages for one row by key");
+        // That of the entry comes with it.
+        let pages = read("k between 5000 and 5400 order by k");
+        assert!(pages <= 2, "{pages} pages for one row by index");
     });
 }
 

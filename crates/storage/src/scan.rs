@@ -34,6 +34,8 @@ const BATCH_MAX: usize = 1024;
 /// Leaves that a scan comes through before it reads ahead, and the fewest that it reads then.
 const LEAVES_BEFORE_AHEAD: usize = 2;
 const AHEAD_MIN: usize = 4;
+/// Rows that a leaf or two are likely to hold.
+const FEW_ROWS: u64 = 10;
 
 /// A scan in progress; holds no latch between calls.
 pub struct Scan {
@@ -49,6 +51,8 @@ pub struct Scan {
     entered: bool,
     /// Leaves it has come through.
     leaves: usize,
+    /// Rows that may be all that will be asked for.
+    wanted: u64,
     /// Leaves that were read ahead last.
     window: usize,
     /// Rows of the last batch.
@@ -143,6 +147,7 @@ impl Scan {
             hint: None,
             entered: false,
             leaves: 0,
+            wanted: u64::MAX,
             window: 0,
             items: Vec::new(),
             next_item: 0,
@@ -174,6 +179,11 @@ impl Scan {
         let (lower, upper) = (bound(lower, range.lower), bound(upper, range.upper));
         let whole = ScanRange { lower: Bound::Unbounded, upper: Bound::Unbounded, reverse: range.reverse };
         Scan { lower, upper, items, bytes, row, ..Scan::new(tree, whole, read) }
+    }
+
+    /// Says that so many rows may be all that will be asked for: for a few no more pages are read than they need.
+    pub fn want(&mut self, rows: u64) {
+        self.wanted = rows;
     }
 
     /// Says what a locking scan locks where its range ends; else it is the gap alone.
@@ -335,6 +345,9 @@ impl Scan {
         let tree = self.tree.tree();
         let (lower, upper) = (self.lower.as_ref().map(Vec::as_slice), self.upper.as_ref().map(Vec::as_slice));
         if matches!(self.place, Place::Start) {
+            if self.wanted <= FEW_ROWS {
+                return Ok(());
+            }
             self.hint = match (self.reverse, upper) {
                 (false, _) => Some(tree.enter_range(self.lower_key(), upper)?),
                 (true, Bound::Excluded(upper)) => Some(tree.enter_range_above(lower, upper)?),

@@ -98,6 +98,8 @@ pub struct TableReader {
     ranges_ahead: Ahead,
     /// Pages of the rows that the next entries of an index name.
     rows_ahead: Ahead,
+    /// Rows that may be all that will be asked for.
+    wanted: u64,
     /// The ways of a union, and which of them is read; its ranges are in `ranges` then.
     branches: Vec<Branch>,
     branch: usize,
@@ -152,6 +154,13 @@ impl Ahead {
         self.come > self.due
     }
 
+    /// Places from this one on for which pages may be read, where so many may be all: as many as are left, or more once it is known
+    /// that these were not all.
+    fn places(&self, wanted: u64) -> usize {
+        let left = wanted.saturating_sub(self.come as u64 - 1);
+        if left == 0 { PLACES_AHEAD } else { left.min(PLACES_AHEAD as u64) as usize }
+    }
+
     /// It has looked, and read the pages of so many places.
     fn looked(&mut self, places: usize) {
         self.step = if places > 0 { 1 } else { (2 * self.step).clamp(1, PLACES_AHEAD) };
@@ -176,6 +185,7 @@ impl TableReader {
             ranges: Vec::new(),
             ranges_ahead: Ahead::default(),
             rows_ahead: Ahead::default(),
+            wanted: u64::MAX,
             branches: Vec::new(),
             branch: 0,
             given: None,
@@ -206,6 +216,11 @@ impl TableReader {
     pub fn numbered(mut self, numbered: bool) -> TableReader {
         self.numbered = numbered;
         self
+    }
+
+    /// Says that so many rows may be all that will be asked for: no pages are read for more.
+    pub fn want(&mut self, rows: u64) {
+        self.wanted = rows;
     }
 
     /// Begins anew with the values that the frame holds now.
@@ -583,7 +598,7 @@ impl TableReader {
             if scan.is_none() {
                 let Some(wanted) = self.ranges.get(*next) else { return Ok(false) };
                 if self.ranges_ahead.is_due() && *next + 1 < self.ranges.len() {
-                    let coming = self.ranges[*next..].iter().take(PLACES_AHEAD);
+                    let coming = self.ranges[*next..].iter().take(self.ranges_ahead.places(self.wanted));
                     let places = tree.read_ahead(coming.map(|range| range.lower.as_slice()));
                     self.ranges_ahead.looked(places);
                 }
@@ -595,6 +610,7 @@ impl TableReader {
                 };
                 let mut opened = opened.map_err(engine_error)?;
                 opened.set_end(range_end(wanted, self.unique));
+                opened.want(self.wanted);
                 if self.semi_consistent && self.secondary.is_none() {
                     opened.set_semi_consistent();
                 }
@@ -648,7 +664,7 @@ impl TableReader {
             self.primary.clear();
             self.primary.extend_from_slice(clustered_key(index, key));
             if self.rows_ahead.is_due() {
-                let mut upcoming = open.upcoming().take(PLACES_AHEAD - 1).peekable();
+                let mut upcoming = open.upcoming().take(self.rows_ahead.places(self.wanted) - 1).peekable();
                 if upcoming.peek().is_some() {
                     let rows = upcoming.map(|key| clustered_key(index, key));
                     let coming = std::iter::once(self.primary.as_slice()).chain(rows);

@@ -324,6 +324,15 @@ impl<'p> Runner<'p> {
         }
     }
 
+    /// Says that so many rows may be all that will be asked for.
+    pub fn want(&mut self, rows: u64) {
+        match self {
+            Runner::Table { reader, .. } => reader.want(rows),
+            Runner::Counted { inner, .. } => inner.want(rows),
+            _ => {}
+        }
+    }
+
     /// Begins anew with the rows that the frame holds now.
     pub fn open(&mut self, session: &mut Session, frame: &mut FrameBuffer<'_>) -> SqlResult<()> {
         match self {

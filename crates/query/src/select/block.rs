@@ -103,6 +103,11 @@ impl Window {
         }
     }
 
+    /// How many rows are asked for, if all of them go out.
+    fn wanted(&self) -> u64 {
+        if self.counts_all { u64::MAX } else { self.offset.saturating_add(self.count) }
+    }
+
     /// Whether the next row goes out; None when no further row needs to be made.
     fn admit(&mut self) -> Option<bool> {
         let end = self.offset.saturating_add(self.count);
@@ -272,6 +277,7 @@ impl Block {
     ) -> SqlResult<()> {
         for (number, source) in self.extremes.iter().enumerate() {
             let mut runner = Runner::new(source, read);
+            runner.want(1);
             runner.open(session, frame)?;
             while runner.next(session, frame)? {
                 let mut cx = EvalContext::new(session, frame.view());
@@ -310,6 +316,7 @@ impl Block {
         output: &mut dyn RowOutput,
     ) -> SqlResult<()> {
         let mut runner = Runner::new(&self.source, read);
+        runner.want(window.wanted());
         runner.open(session, frame)?;
         let mut projector = Projector::new(self);
         while runner.next(session, frame)? {
