@@ -45,7 +45,7 @@ const ERROR_PAUSE: Duration = Duration::from_secs(1);
 /// Rounds that fail for a page that cannot be read before its entry is left where it is.
 const READ_TRIES_MAX: u32 = 10;
 /// Transactions purged in a segment before the next has its turn, where nobody chose.
-const BATCH: usize = 256;
+const BATCH: usize = 512;
 
 /// How often the undo file's length is looked at.
 const LENGTH_LOOK: Duration = Duration::from_secs(2);

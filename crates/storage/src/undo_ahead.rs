@@ -1,8 +1,8 @@
-//! Reading undo pages before the start comes to them: a long history would cost a wait for each of its pages.
+//! Reading undo pages before the start or purge comes to them: a long history would cost a wait for each of its pages.
 //!
 //! Only a page itself names the next of its segment. But pages are given out in the order of the file, and the start takes
-//! the segments' pages in that order too; so those that stand behind a page are wanted soon. As long as that proves right,
-//! more are read at once each time, up to an eighth of the pool.
+//! the segments' pages in that order too, as purge does nearly; so those that stand behind a page are wanted soon. As long as that
+//! proves right, more are read at once each time, up to a part of the pool.
 
 use std::sync::Arc;
 
@@ -15,8 +15,9 @@ use crate::space::{Space, map_bit};
 /// Pages read at once, at first and at most.
 const COUNT_MIN: usize = 8;
 const COUNT_MAX: usize = 256;
-/// The part of the pool that they may take.
+/// The part of the pool that they may take, at the start and where sessions need it too.
 const POOL_SHARE: usize = 8;
+const POOL_SHARE_OF_PURGE: usize = 64;
 /// Pages in no use are passed over; so many times the wanted number is looked at.
 const LOOK_TIMES: u32 = 4;
 
@@ -31,13 +32,30 @@ pub(crate) struct UndoAhead {
 }
 
 impl UndoAhead {
-    /// Begins.
+    /// For the start.
     pub(crate) fn new(core: &Arc<Core>, space: Arc<Space>) -> UndoAhead {
         let max = (core.pool.len() / POOL_SHARE).clamp(1, COUNT_MAX);
         UndoAhead { core: core.clone(), space, max, count: COUNT_MIN.min(max), end: 0 }
     }
 
-    /// The start is at `page`: if it is not in memory, it is read with those that will follow. What cannot be read is left
+    /// For purge, which shares the pool as it is then.
+    pub(crate) fn for_purge(self) -> UndoAhead {
+        let max = (self.core.pool.len() / POOL_SHARE_OF_PURGE).clamp(1, COUNT_MAX);
+        UndoAhead { max, count: COUNT_MIN.min(max), end: 0, ..self }
+    }
+
+    /// Reads those of a segment's pages that are not in memory; as many as it may at once. Waits.
+    pub(crate) fn read(&self, pages: &[u32]) -> StoreResult<()> {
+        let wanted: Vec<_> = pages.iter().take(self.max).map(|page| (self.space.clone(), *page)).collect();
+        self.core.pool.read_together(&wanted)
+    }
+
+    /// Pages that it reads at once at most.
+    pub(crate) fn max(&self) -> usize {
+        self.max
+    }
+
+    /// Somebody is at `page`: if it is not in memory, it is read with those that will follow. What cannot be read is left
     /// out; who needs it meets the error. Waits.
     pub(crate) fn come_to(&mut self, page: u32) -> StoreResult<()> {
         if self.space.map.get(page) != Entry::Absent {

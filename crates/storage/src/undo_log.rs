@@ -15,7 +15,7 @@
 //! A crash between taking a page off the head and freeing it loses that page of the file; nothing else.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -30,6 +30,7 @@ use crate::fault::{StoreError, StoreResult};
 use crate::mtr::{Mtr, UndoWrite};
 use crate::store::{PinnedPage, Store, UNDO_CAPACITY, UNDO_DIRECTORY};
 use crate::undo::{Common, Kind, UndoPtr, decode_common, prepared_name};
+use crate::undo_ahead::UndoAhead;
 use layout::PAGE_HEADER_BYTES;
 
 /// Longest undo record.
@@ -100,6 +101,8 @@ pub(crate) struct UndoLog {
     segments: Box<[Segment]>,
     /// Ended transactions that purge has not passed.
     history: AtomicU64,
+    /// Reads pages before purge comes to them.
+    ahead: FiberMutex<UndoAhead>,
 }
 
 #[derive(Default)]
@@ -108,6 +111,39 @@ struct Segment {
     /// Held by who adds a page.
     rolling: FiberMutex<()>,
     purge: Mutex<PurgeState>,
+    passed: Mutex<Passed>,
+}
+
+/// Pages that purge has gone through and that are not freed, as far as they are known: their `seq` from `first` on.
+#[derive(Default)]
+struct Passed {
+    first: u64,
+    pages: VecDeque<u32>,
+}
+
+impl Passed {
+    /// Purge goes on behind a page, perhaps not for the first time.
+    fn push(&mut self, seq: u64, page: u32) {
+        if self.pages.is_empty() {
+            self.first = seq;
+        }
+        if seq == self.first + self.pages.len() as u64 && self.pages.len() < PASSED_MAX {
+            self.pages.push_back(page);
+        }
+    }
+
+    /// Up to `max` pages from `from` on and before `to`, which are about to be freed; none where the first is not known.
+    fn take(&mut self, from: u64, to: u64, max: usize) -> Vec<u32> {
+        let older = from.saturating_sub(self.first).min(self.pages.len() as u64);
+        self.pages.drain(..older as usize);
+        self.first += older;
+        if self.first != from {
+            return Vec::new();
+        }
+        let count = (to - from).min(self.pages.len() as u64).min(max as u64);
+        self.first += count;
+        self.pages.drain(..count as usize).collect()
+    }
 }
 
 #[derive(Default)]
@@ -148,6 +184,12 @@ pub(crate) struct PurgeState {
 
 /// Pages without an end record that purge goes through to find more than it has.
 const PAGES_AHEAD: usize = 64;
+
+/// Pages of a segment that are remembered until they are freed.
+const PASSED_MAX: usize = 1 << 16;
+
+/// Pages that are freed at a time, or more in a large pool.
+const FREED_TOGETHER: usize = 16;
 
 /// What comes next in a segment.
 enum Next {
@@ -248,7 +290,8 @@ impl UndoLog {
         }
         let count = u16::from_le_bytes([bytes[4], bytes[5]]) as usize;
         let segments = (0..count).map(|_| Segment::default()).collect();
-        let log = UndoLog { store: store.clone(), directory, segments, history: AtomicU64::new(0) };
+        let ahead = FiberMutex::new(store.undo_ahead()?.for_purge());
+        let log = UndoLog { store: store.clone(), directory, segments, history: AtomicU64::new(0), ahead };
         let unfinished = log.open_segments(&bytes)?;
         Ok((log, unfinished))
     }
@@ -489,7 +532,7 @@ impl UndoLog {
         let mut place = *self.segments[segment].purge.lock();
         let mut pages = 0;
         while place.head != 0 && found.len() < max && pages < PAGES_AHEAD {
-            let end = match self.next_end(&mut place) {
+            let end = match self.next_end(segment, &mut place) {
                 // What was found before can be purged all the same.
                 Err(_) if !found.is_empty() => break,
                 end => end?,
@@ -511,7 +554,8 @@ impl UndoLog {
     }
 
     /// Moves `place` to the next end record of its page, or to the next page.
-    fn next_end(&self, place: &mut PurgeState) -> StoreResult<Next> {
+    fn next_end(&self, segment: usize, place: &mut PurgeState) -> StoreResult<Next> {
+        self.ahead.lock().come_to(place.at.page)?;
         let read = self.store.undo_read(PageNo(place.at.page))?;
         let (offset, end) = Self::skip_changes(place.at, read.bytes())?;
         place.at.offset = offset as u16;
@@ -520,7 +564,9 @@ impl UndoLog {
         }
         let Some(next) = read.next() else { return Ok(Next::Nothing) };
         drop(read);
+        self.ahead.lock().come_to(next.0)?;
         let read = self.store.undo_read(next)?;
+        self.segments[segment].passed.lock().push(place.at_seq, place.at.page);
         (place.at_seq, place.at_low) = page_order(next.0, read.bytes())?;
         place.at = UndoPtr { page: next.0, offset: PAGE_HEADER_BYTES as u16 };
         Ok(Next::Page)
@@ -565,11 +611,26 @@ impl UndoLog {
             return Ok(0);
         }
         let keep = self.needed_from(segment, &state);
-        if state.head_seq >= keep {
-            return Ok(0);
-        }
-        let mut free = Vec::new();
+        let mut count = 0;
         while state.head_seq < keep {
+            let freed = self.free_some(segment, &mut state, keep)?;
+            if freed == 0 {
+                break;
+            }
+            count += freed;
+        }
+        Ok(count)
+    }
+
+    /// Frees a few pages from the head of `segment` on, before `keep`; says how many. Waits.
+    fn free_some(&self, segment: usize, state: &mut PurgeState, keep: u64) -> StoreResult<u64> {
+        let ahead = self.ahead.lock();
+        let until = keep.min(state.head_seq + ahead.max().max(FREED_TOGETHER) as u64);
+        // They left memory since purge was there, where sessions need it for other pages.
+        ahead.read(&self.segments[segment].passed.lock().take(state.head_seq, until, ahead.max()))?;
+        drop(ahead);
+        let mut free = Vec::new();
+        while state.head_seq < until {
             let read = self.store.undo_read(PageNo(state.head))?;
             let next = read.next();
             drop(read);
@@ -578,8 +639,8 @@ impl UndoLog {
             state.head = next.0;
             state.head_seq += 1;
         }
-        self.write_entry(segment, &state)?;
-        *self.segments[segment].purge.lock() = state;
+        self.write_entry(segment, state)?;
+        *self.segments[segment].purge.lock() = *state;
         for page in &free {
             self.store.undo_free(*page)?;
         }

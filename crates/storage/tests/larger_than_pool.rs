@@ -275,6 +275,36 @@ fn purge_does_not_read_rows_that_came_back_in_their_transaction() {
 }
 
 #[test]
+fn purge_reads_undo_pages_together() {
+    const ROWS: u32 = 9000;
+    let mut config = small_pool();
+    config.store.pool_bytes = 16 << 20;
+    world_of(config, 11, |engine| {
+        let (tree, other) = (fill(engine, ROWS), fill(engine, ROWS));
+        let mut reader = rr(engine);
+        assert!(get(&mut reader, &tree, 0).is_some());
+        for n in 0..1000 {
+            let mut txn = rr(engine);
+            set(&mut txn, &tree, n, &format!("{:1800}", n + 1)).unwrap();
+            set(&mut txn, &tree, n, &"x".repeat(1800)).unwrap();
+            txn.commit().unwrap();
+        }
+        engine.checkpoint().unwrap();
+        read_hot(engine, &other, ROWS);
+        let (history, undo) = (engine.status().history_len, engine.status().undo_pages);
+        assert!(history > 900 && undo > 100, "{history} transactions are left in {undo} pages");
+        let (pages, waits) = (reads(engine), page_waits());
+        reader.commit().unwrap();
+        while engine.status().history_len != 0 || engine.status().undo_pages > 40 {
+            fiber::sleep(Duration::from_millis(1));
+        }
+        let (pages, waits) = (reads(engine) - pages, page_waits() - waits);
+        // Each is wanted to be purged and to be freed.
+        assert!(pages > 100 && 2 * waits <= pages, "{waits} waits for {pages} pages");
+    });
+}
+
+#[test]
 fn writers_that_wait_for_frames_do_not_drive_out_what_all_want() {
     const ROWS: u32 = 8000;
     const WRITERS: u64 = 200;

@@ -147,6 +147,26 @@ impl Pool {
         frame.map(|frame| Owned { pool: self, frame })
     }
 
+    /// So many free frames, waiting for all of them at once: one after the other would be a turn in the worker's line for each.
+    pub(super) fn take_frames(&self, count: usize) -> StoreResult<Vec<Owned<'_>>> {
+        let mut owned: Vec<Owned<'_>> = Vec::with_capacity(count);
+        let mut waiters = Vec::new();
+        while owned.len() + waiters.len() < count {
+            match self.try_take_frame() {
+                Some(frame) => owned.push(frame),
+                None => waiters.push(self.enter_line()),
+            }
+        }
+        if !waiters.is_empty() {
+            self.counters.free_waits.fetch_add(1, Relaxed);
+            self.ask_cleaner();
+        }
+        for waiter in &waiters {
+            owned.push(self.await_frame(waiter)?);
+        }
+        Ok(owned)
+    }
+
     /// A free frame; takes a clean cold one from its page if there is none, and waits for the cleaner if need be.
     pub(super) fn take_frame(&self) -> StoreResult<Owned<'_>> {
         if let Some(owned) = self.try_take_frame() {
@@ -159,25 +179,34 @@ impl Pool {
             return Ok(owned);
         }
         self.counters.free_waits.fetch_add(1, Relaxed);
-        let waiter = Arc::new(Waiter { fiber: fiber::current(), frame: AtomicU32::new(NO_FRAME) });
-        {
-            let mut free = self.free.lock();
-            if let Some(frame) = self.next_free(&mut free) {
-                return Ok(Owned { pool: self, frame });
-            }
-            let line = match fiber::get_local() {
-                FOR_ALL => &mut free.first,
-                _ => &mut free.sessions,
-            };
-            line.push_back(waiter.clone());
-        }
+        let waiter = self.enter_line();
         self.ask_cleaner();
+        self.await_frame(&waiter)
+    }
+
+    /// Has the fiber wait for a frame, unless there is one.
+    fn enter_line(&self) -> Arc<Waiter> {
+        let waiter = Arc::new(Waiter { fiber: fiber::current(), frame: AtomicU32::new(NO_FRAME) });
+        let mut free = self.free.lock();
+        if let Some(frame) = self.next_free(&mut free) {
+            waiter.frame.store(frame, Release);
+            return waiter;
+        }
+        let line = match fiber::get_local() {
+            FOR_ALL => &mut free.first,
+            _ => &mut free.sessions,
+        };
+        line.push_back(waiter.clone());
+        waiter
+    }
+
+    fn await_frame(&self, waiter: &Arc<Waiter>) -> StoreResult<Owned<'_>> {
         loop {
             if let Some(frame) = waiter.frame() {
                 return Ok(Owned { pool: self, frame });
             }
             if self.dead.load(SeqCst) {
-                return self.leave_line(&waiter);
+                return self.leave_line(waiter);
             }
             fiber::park(WaitEvent::FreeFrame);
         }

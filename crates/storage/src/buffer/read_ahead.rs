@@ -117,7 +117,7 @@ impl Pool {
     /// pages than the pool has frames.
     pub fn read_together(&self, wanted: &[(Arc<Space>, u32)]) -> StoreResult<()> {
         let absent: Vec<_> = wanted.iter().filter(|(s, page)| s.map.get(*page) == Entry::Absent).collect();
-        let frames = absent.iter().map(|_| self.take_frame()).collect::<StoreResult<Vec<_>>>()?;
+        let frames = self.take_frames(absent.len())?;
         let claimed = frames.into_iter().zip(absent).filter(|(_, (space, page))| space.map.claim(*page));
         self.read_claimed(claimed.map(|(frame, (space, page))| (frame, &**space, *page)).collect());
         Ok(())
