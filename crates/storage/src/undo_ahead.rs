@@ -25,7 +25,8 @@ const LOOK_TIMES: u32 = 4;
 pub(crate) struct UndoAhead {
     core: Arc<Core>,
     space: Arc<Space>,
-    max: usize,
+    /// The part of the pool that they may take.
+    share: usize,
     count: usize,
     /// The page behind the last that was read.
     end: u32,
@@ -34,25 +35,23 @@ pub(crate) struct UndoAhead {
 impl UndoAhead {
     /// For the start.
     pub(crate) fn new(core: &Arc<Core>, space: Arc<Space>) -> UndoAhead {
-        let max = (core.pool.len() / POOL_SHARE).clamp(1, COUNT_MAX);
-        UndoAhead { core: core.clone(), space, max, count: COUNT_MIN.min(max), end: 0 }
+        UndoAhead { core: core.clone(), space, share: POOL_SHARE, count: COUNT_MIN, end: 0 }
     }
 
-    /// For purge, which shares the pool as it is then.
+    /// For purge.
     pub(crate) fn for_purge(self) -> UndoAhead {
-        let max = (self.core.pool.len() / POOL_SHARE_OF_PURGE).clamp(1, COUNT_MAX);
-        UndoAhead { max, count: COUNT_MIN.min(max), end: 0, ..self }
+        UndoAhead { share: POOL_SHARE_OF_PURGE, ..self }
     }
 
     /// Reads those of a segment's pages that are not in memory; as many as it may at once. Waits.
     pub(crate) fn read(&self, pages: &[u32]) -> StoreResult<()> {
-        let wanted: Vec<_> = pages.iter().take(self.max).map(|page| (self.space.clone(), *page)).collect();
+        let wanted: Vec<_> = pages.iter().take(self.max()).map(|page| (self.space.clone(), *page)).collect();
         self.core.pool.read_together(&wanted)
     }
 
     /// Pages that it reads at once at most.
     pub(crate) fn max(&self) -> usize {
-        self.max
+        (self.core.pool.len() / self.share).clamp(1, COUNT_MAX)
     }
 
     /// Somebody is at `page`: if it is not in memory, it is read with those that will follow. What cannot be read is left
@@ -63,7 +62,8 @@ impl UndoAhead {
         }
         let goes_on = page >= self.end && page - self.end < LOOK_TIMES * self.count as u32;
         self.count = if goes_on { self.count * 2 } else { self.count / 2 };
-        self.count = self.count.clamp(COUNT_MIN.min(self.max), self.max);
+        let max = self.max();
+        self.count = self.count.clamp(COUNT_MIN.min(max), max);
         let pool = &self.core.pool;
         let (group, ..) = map_bit(page);
         let behind = (page + LOOK_TIMES * self.count as u32).min(group + GROUP_PAGES).min(self.space.pages());
