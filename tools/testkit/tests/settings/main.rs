@@ -20,6 +20,7 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
     ("tools/testkit/tests/tls.rs", &["ssl_ca", "ssl_cert", "ssl_cipher", "ssl_crl", "ssl_key"]),
     ("crates/server/tests/sessions.rs", &["session_track_schema", "session_track_state_change"]),
     ("crates/server/tests/sessions.rs", &["session_track_system_variables"]),
+    ("tests/isolation/deadlock_detect_off.spec", &["innodb_deadlock_detect"]),
 ];
 
 /// Variables that no test shows to act. It may only get shorter.
