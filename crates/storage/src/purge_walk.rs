@@ -28,7 +28,7 @@ use crate::undo_log::Ended;
 
 /// Fibers at work on a batch where nobody chose: about as many reads at once keep a device busy. Among many transactions that change
 /// rows they would have too small a part of it, and of the processors: then one for so many of those.
-const FIBERS_MAX: usize = 32;
+const FIBERS_USUAL: usize = 32;
 const TRANSACTIONS_FOR_EACH: usize = 4;
 /// Frames of the pool for each of them: it pins some while it waits for another.
 const FRAMES_EACH: u64 = 16;
@@ -105,7 +105,7 @@ impl Replaced {
 pub(crate) fn purge_together(engine: &Arc<Engine>, ended: &[Ended]) -> (usize, Result<()>) {
     let has_work = |ended: &&Ended| ended.common.flags & (END_HAS_DELETES | END_HAS_OVERFLOW) != 0;
     let room = engine.pool_bytes() / PAGE as u64 / FRAMES_EACH;
-    let usual = FIBERS_MAX.max(engine.active.len() / TRANSACTIONS_FOR_EACH);
+    let usual = FIBERS_USUAL.max(engine.active.len() / TRANSACTIONS_FOR_EACH);
     let most = engine.purge.chosen(&engine.purge.fibers_max, usual);
     let fibers = ended.iter().filter(has_work).count().min(most).min(room.max(1) as usize);
     if fibers == 0 {

@@ -531,6 +531,9 @@ impl UndoLog {
         let mut found = Vec::new();
         let mut place = *self.segments[segment].purge.lock();
         let mut pages = 0;
+        if place.head != 0 {
+            self.ahead.lock().come_to(place.at.page)?;
+        }
         while place.head != 0 && found.len() < max && pages < PAGES_AHEAD {
             let end = match self.next_end(segment, &mut place) {
                 // What was found before can be purged all the same.
@@ -555,7 +558,6 @@ impl UndoLog {
 
     /// Moves `place` to the next end record of its page, or to the next page.
     fn next_end(&self, segment: usize, place: &mut PurgeState) -> StoreResult<Next> {
-        self.ahead.lock().come_to(place.at.page)?;
         let read = self.store.undo_read(PageNo(place.at.page))?;
         let (offset, end) = Self::skip_changes(place.at, read.bytes())?;
         place.at.offset = offset as u16;
@@ -564,9 +566,9 @@ impl UndoLog {
         }
         let Some(next) = read.next() else { return Ok(Next::Nothing) };
         drop(read);
+        self.segments[segment].passed.lock().push(place.at_seq, place.at.page);
         self.ahead.lock().come_to(next.0)?;
         let read = self.store.undo_read(next)?;
-        self.segments[segment].passed.lock().push(place.at_seq, place.at.page);
         (place.at_seq, place.at_low) = page_order(next.0, read.bytes())?;
         place.at = UndoPtr { page: next.0, offset: PAGE_HEADER_BYTES as u16 };
         Ok(Next::Page)
@@ -626,8 +628,9 @@ impl UndoLog {
     fn free_some(&self, segment: usize, state: &mut PurgeState, keep: u64) -> StoreResult<u64> {
         let ahead = self.ahead.lock();
         let until = keep.min(state.head_seq + ahead.max().max(FREED_TOGETHER) as u64);
+        let passed = self.segments[segment].passed.lock().take(state.head_seq, until, ahead.max());
         // They left memory since purge was there, where sessions need it for other pages.
-        ahead.read(&self.segments[segment].passed.lock().take(state.head_seq, until, ahead.max()))?;
+        ahead.read(&passed)?;
         drop(ahead);
         let mut free = Vec::new();
         while state.head_seq < until {

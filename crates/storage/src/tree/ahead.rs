@@ -49,8 +49,7 @@ impl Tree {
     /// Reads the leaf of `key` and those behind it, up to that of `upper` and `max` of them, all at once, for a scan of many
     /// leaves; fewer where the page above them names no more. Waits.
     pub(crate) fn read_ahead(&self, key: &[u8], upper: KeyBound<'_>, max: usize) -> StoreResult<()> {
-        let mut leaves = self.leaves(key, upper, max)?;
-        leaves.truncate(max);
+        let leaves = self.leaves(key, upper, max)?;
         self.core.pool.read_ahead(&self.space, &leaves, Purpose::Scan);
         Ok(())
     }
@@ -95,7 +94,7 @@ impl Tree {
 
     /// Reads all leaves from that of `key` to that of `upper` at once, if they are few; whether they are. Waits.
     fn read_range(&self, key: &[u8], upper: KeyBound<'_>) -> StoreResult<bool> {
-        let leaves = self.leaves(key, upper, WHOLE_MAX)?;
+        let leaves = self.leaves(key, upper, WHOLE_MAX + 1)?;
         let is_short = leaves.len() <= WHOLE_MAX;
         if is_short && leaves.len() > 1 {
             self.core.pool.read_ahead(&self.space, &leaves, Purpose::Rows);
@@ -131,8 +130,7 @@ impl Tree {
         done
     }
 
-    /// Numbers of the leaves from that of `key` to that of `upper`, as far as the page above the first names them, and one more
-    /// than `max` at most. Waits.
+    /// Numbers of up to `max` leaves from that of `key` to that of `upper`, as far as the page above the first names them. Waits.
     fn leaves(&self, key: &[u8], upper: KeyBound<'_>, max: usize) -> StoreResult<Vec<u32>> {
         self.named_above(Target::At(key), |here| {
             let first = here.child_slot(key);
@@ -141,7 +139,7 @@ impl Tree {
                 Bound::Included(upper) => here.child_slot(upper),
                 Bound::Excluded(upper) => here.child_slot_before(upper),
             };
-            (first..=last).take(max + 1).map(|slot| here.child(slot)).collect()
+            (first..=last).take(max).map(|slot| here.child(slot)).collect()
         })
     }
 
