@@ -148,6 +148,7 @@ fn place(octets: &[u8], falls: bool) -> u128 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::Holds;
 
     fn numbers(name: &str, range: &KeyRange, reverse: bool) -> Vec<u64> {
         parse(name).expect("a series").within(range, reverse).collect()
@@ -178,9 +179,19 @@ mod tests {
         assert_eq!(numbers("seq_1_to_10_step_4", &all, false), [1, 5, 9]);
         assert_eq!(numbers("seq_1_to_10_step_4", &all, true), [9, 5, 1]);
         assert_eq!(numbers("seq_10_to_1_step_4", &all, false), [9, 5, 1]);
-        let range = KeyRange { lower: key_of(2, false), upper: Some(key_of(9, false)), points: false };
+        let range = KeyRange {
+            lower: key_of(2, false),
+            upper: Some(key_of(9, false)),
+            holds: Holds::Between,
+            ..KeyRange::default()
+        };
         assert_eq!(numbers("seq_1_to_10_step_4", &range, false), [5]);
-        let range = KeyRange { lower: key_of(9, true), upper: Some(key_of(2, true)), points: false };
+        let range = KeyRange {
+            lower: key_of(9, true),
+            upper: Some(key_of(2, true)),
+            holds: Holds::Between,
+            ..KeyRange::default()
+        };
         assert_eq!(numbers("seq_10_to_1_step_4", &range, false), [9, 5]);
         let last = "seq_18446744073709551614_to_18446744073709551615";
         assert_eq!(numbers(last, &all, false), [u64::MAX - 1, u64::MAX]);

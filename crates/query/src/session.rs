@@ -312,6 +312,10 @@ pub struct HandlerCounts {
     pub read_last: u64,
     pub read_next: u64,
     pub read_prev: u64,
+    /// `Handler_icp_attempts`: entries of an index of which conditions were asked.
+    pub icp_attempts: u64,
+    /// `Handler_icp_match`: those that fulfilled them.
+    pub icp_match: u64,
     pub read_rnd_next: u64,
     pub write: u64,
     pub update: u64,

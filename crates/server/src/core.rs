@@ -206,6 +206,8 @@ impl Core {
             (Counter::HandlerReadLast, done.read_last),
             (Counter::HandlerReadNext, done.read_next),
             (Counter::HandlerReadPrev, done.read_prev),
+            (Counter::HandlerIcpAttempts, done.icp_attempts),
+            (Counter::HandlerIcpMatch, done.icp_match),
             (Counter::HandlerReadRndNext, done.read_rnd_next),
             (Counter::HandlerWrite, done.write),
             (Counter::HandlerUpdate, done.update),

@@ -144,6 +144,8 @@ counters! {
     HandlerReadLast "Handler_read_last",
     HandlerReadNext "Handler_read_next",
     HandlerReadPrev "Handler_read_prev",
+    HandlerIcpAttempts "Handler_icp_attempts",
+    HandlerIcpMatch "Handler_icp_match",
     HandlerReadRndNext "Handler_read_rnd_next",
     HandlerWrite "Handler_write",
     HandlerUpdate "Handler_update",

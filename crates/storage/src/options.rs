@@ -202,7 +202,8 @@ impl ScanRange<'_> {
 pub enum RangeEnd {
     /// The gap up to the next row: the range holds all keys with one prefix.
     Gap,
-    /// The gap and that row, as for any other range. Levels that lock no gaps wait for the row and let it go.
+    /// The gap and that row, as for any other range. Under levels that lock no gaps a scan upwards in the tree of the rows waits
+    /// for that row and lets it go.
     NextKey,
     /// Nothing if a row was found: only one can have the key.
     Unique,
@@ -220,9 +221,10 @@ pub enum Insert {
 }
 
 /// What to do on finding a live row where one is to be inserted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OnDuplicate {
     /// Lock it shared (plain INSERT).
+    #[default]
     LockShared,
     /// Lock it exclusively (REPLACE, ON DUPLICATE KEY UPDATE).
     LockExclusive,
@@ -235,8 +237,10 @@ pub enum Change {
     Update,
     /// Delete the row.
     Delete,
-    /// Leave it; the lock stays (REPEATABLE READ) or goes (READ COMMITTED, if it was not held before).
+    /// Leave it: it is not wanted. The lock stays, or goes under READ COMMITTED if it was neither held before nor waited for.
     Keep,
+    /// Leave it as it is, locked.
+    Hold,
 }
 
 /// What [`crate::Txn::update_by`] came to.

@@ -5,7 +5,8 @@
 //! the record's place). So undoing twice, after a crash in between, does nothing the second time.
 //!
 //! A rollback to a savepoint keeps the row locks: where the id in the row was the lock, it is entered into the lock
-//! table before the id goes. A row that goes itself takes its lock along, as in InnoDB.
+//! table before the id goes. A row that goes itself takes its lock along, as in InnoDB, and an entry of an index is
+//! locked afterwards only if it was before it was changed.
 //!
 //! Ending writes an end record; the end of its mini-transaction is the commit number. COMMITTING is set before
 //! ([`crate::trx`]), locks are released after, and only then the caller waits for the log.
@@ -249,7 +250,7 @@ impl Writes {
                 return Ok(After::Split(value.len() + change.key.len()));
             }
         }
-        if keep_locks && old.header.trx != self.id {
+        if keep_locks && old.header.trx != self.id && !handle.is_auxiliary() {
             engine.locks.keep_own(&self.shared, handle.id(), change.key);
         }
         Ok(After::free([new_value, old_value]))

@@ -15,6 +15,7 @@
 //! first row beyond an open range is locked as well, one beyond equal keys is not.
 
 use std::ops::{Bound, Range};
+use std::time::Duration;
 
 use keel_base::PageNo;
 use keel_runtime::fiber;
@@ -70,6 +71,8 @@ pub struct Scan {
     of_index: bool,
     /// What a locking scan locks where its range ends.
     end: RangeEnd,
+    /// The range begins behind a value.
+    behind: bool,
     /// The range is behind: the next row is locked and not given.
     beyond: bool,
     /// `place` lies behind a row, not behind a leaf.
@@ -158,6 +161,7 @@ impl Scan {
             newly_locked: None,
             of_index: false,
             end: RangeEnd::Gap,
+            behind: false,
             beyond: false,
             after_row: false,
             beyond_key: None,
@@ -189,6 +193,12 @@ impl Scan {
     /// Says what a locking scan locks where its range ends; else it is the gap alone.
     pub fn set_end(&mut self, end: RangeEnd) {
         self.end = end;
+    }
+
+    /// Says whether the range begins behind a value, so that a locking scan locks the gap before the first row also if that has
+    /// the very key where the range begins.
+    pub fn set_behind(&mut self, behind: bool) {
+        self.behind = behind;
     }
 
     /// Makes a scan that locks exclusively give a row that others have locked as it was last committed, and unlocked
@@ -551,9 +561,10 @@ impl Scan {
             match found {
                 Found::Row(new) => {
                     self.insist = false;
-                    let key = self.items.last().map(|item| &self.bytes[item.key.clone()]);
-                    if new || (waited.is_some() && waited.as_deref() == key) {
-                        self.newly_locked = key.map(<[u8]>::to_vec);
+                    // InnoDB keeps one that it has waited for.
+                    if new {
+                        self.newly_locked =
+                            self.items.last().map(|item| self.bytes[item.key.clone()].to_vec());
                     }
                     return Ok(());
                 }
@@ -562,7 +573,9 @@ impl Scan {
                     state.wait(engine, wait)?;
                 }
                 Found::Beyond(new) => {
-                    if (new || waited == self.beyond_key) && !state.isolation.locks_gaps() {
+                    // InnoDB lets it go only where it came to it upwards and by the clustered key.
+                    let goes = !self.of_index && !self.reverse && !state.isolation.locks_gaps();
+                    if goes && new {
                         let key = self.beyond_key.take().expect("just found");
                         state.unlock_row(engine, &self.tree, &key);
                     }
@@ -609,6 +622,11 @@ impl Scan {
         let gaps = state.isolation.locks_gaps();
         if gaps && self.gap.is_none() {
             self.gap = self.first_gap_end(leaf, &slots);
+            if self.reverse {
+                // InnoDB locks the gap above before it comes to the first row.
+                let me = state.shared().clone();
+                self.tree.gaps().lock(&me, &leaf.gap_low(slots.end), self.gap.as_deref());
+            }
         }
         loop {
             let slot = if self.reverse { slots.next_back() } else { slots.next() };
@@ -629,6 +647,11 @@ impl Scan {
             if header.is_deleted() && ended {
                 if header.trx != state.own_id() {
                     state.note_seen(engine, header.trx);
+                } else if !self.beyond {
+                    // It is a record like others until purge, and by the clustered key it ends a search for it alone.
+                    self.pass(state, leaf, slot, key_at(leaf, slot), gaps);
+                    self.after_row = !self.of_index;
+                    continue;
                 }
                 if !self.of_index {
                     state.pass_deleted(engine, &self.tree, header)?;
@@ -636,7 +659,9 @@ impl Scan {
                 continue;
             }
             let key = key_at(leaf, slot);
-            let semi = self.semi_consistent && !gaps && !self.insist && !self.beyond;
+            // Whoever may not wait at all is told so also there, as in MariaDB.
+            let may_wait = state.timeout != Some(Duration::ZERO);
+            let semi = self.semi_consistent && !gaps && !self.insist && !self.beyond && may_wait;
             let if_taken = if semi { IfTaken::Refuse } else { if_taken(wait) };
             match state.lock_row(engine, &self.tree, &key, header, mode, true, if_taken)? {
                 RowLock::Mine(new) if self.beyond => {
@@ -689,7 +714,7 @@ impl Scan {
             let me = state.shared().clone();
             match (&self.gap, self.reverse) {
                 // The first row of "this key or greater" is locked alone if it has that very key.
-                (Some(_), false) if self.lower == Bound::Included(key.clone()) => {}
+                (Some(_), false) if !self.behind && self.lower == Bound::Included(key.clone()) => {}
                 (Some(_), false) if self.end == RangeEnd::GapBehind => {}
                 (Some(low), false) => self.tree.gaps().lock(&me, low, Some(&key)),
                 (high, true) => {

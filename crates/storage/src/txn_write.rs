@@ -208,7 +208,7 @@ impl State {
         match &result {
             Ok(Ok(Changed::Updated)) => self.counts.updated += u64::from(!tree.is_auxiliary()),
             Ok(Ok(Changed::Deleted)) => self.counts.deleted += u64::from(!tree.is_auxiliary()),
-            Ok(_) if progress.waited => self.unlock_row(engine, tree, key),
+            Ok(Ok(Changed::NotFound)) if progress.waited => self.unlock_row(engine, tree, key),
             _ => {}
         }
         if matches!(result, Ok(Ok(Changed::Updated | Changed::Deleted))) {
@@ -280,6 +280,10 @@ impl State {
                 }
                 Ok(Step::Done(Ok(Changed::Unchanged)))
             }
+            Change::Hold => {
+                self.keep_row(engine, tree, key, header)?;
+                Ok(Step::Done(Ok(Changed::Unchanged)))
+            }
             Change::Delete => {
                 let flags = header.flags & OVERFLOW | DELETED;
                 let put = Put { key, slot: Ok(slot), kind: Kind::Delete, flags, row: &[] };
@@ -297,7 +301,8 @@ impl State {
             },
         };
         self.buffers.row = new;
-        if !own && matches!(step, Ok(Step::Wrote(_))) {
+        // That of an index's entry stays, for a rollback to a savepoint.
+        if !own && !tree.is_auxiliary() && matches!(step, Ok(Step::Wrote(_))) {
             engine.locks.drop_written(self.shared(), tree.id(), key);
         }
         step

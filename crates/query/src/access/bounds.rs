@@ -21,8 +21,33 @@ pub struct KeyRange {
     pub lower: Vec<u8>,
     /// First key beyond it; none is the end of the tree.
     pub upper: Option<Vec<u8>>,
-    /// It holds the keys of single values only: a locking read takes no row beyond it.
-    pub points: bool,
+    /// What keys it holds.
+    pub holds: Holds,
+    /// It begins behind a value, so that a locking read locks the gap before its first row whatever key that has: behind 3
+    /// comes 4, but also what is not there in between.
+    pub behind: bool,
+}
+
+/// What keys a range holds, which tells a locking read what to lock behind it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Holds {
+    /// Those between two values.
+    #[default]
+    Between,
+    /// Those of single values.
+    Points,
+    /// At most one: the whole key of a unique index, without NULL.
+    Row,
+}
+
+/// How ranges will be read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reading {
+    /// What is read is locked. Then also what can hold no row is looked at, such as what lies between two integers that follow
+    /// each other: the gap there is locked.
+    pub locking: bool,
+    /// Rows by a unique key keep ranges of their own, to be locked each as such.
+    pub apart: bool,
 }
 
 /// Most ranges that a statement makes of IN lists before it reads a wider range instead.
@@ -137,12 +162,12 @@ pub(super) fn sampled_ranges(
     params: &[Value],
 ) -> SqlResult<Option<Vec<KeyRange>>> {
     let values = Sampled { session, params, missed: false };
-    let mut maker = Maker { index, exact: true, values };
+    let mut maker = Maker { index, exact: true, locking: false, values };
     let mut out = Vec::new();
     for conditions in alternatives {
         maker.expand(conditions, &mut out)?;
     }
-    normalise(&mut out);
+    normalise(&mut out, false);
     Ok((!maker.values.missed).then_some(out))
 }
 
@@ -150,6 +175,7 @@ pub(super) fn sampled_ranges(
 pub(super) fn ranges(
     index: &IndexDef,
     alternatives: &[Vec<PartCondition>],
+    reading: Reading,
     session: &mut Session,
     frame: Frame<'_>,
     out: &mut Vec<KeyRange>,
@@ -160,11 +186,12 @@ pub(super) fn ranges(
         return equal_range(index, conditions, session, frame, out);
     }
     out.clear();
-    let mut maker = Maker { index, exact: true, values: Evaluated { session, frame } };
+    let mut maker =
+        Maker { index, exact: true, locking: reading.locking, values: Evaluated { session, frame } };
     for conditions in alternatives {
         maker.expand(conditions, out)?;
     }
-    normalise(out);
+    normalise(out, reading.apart);
     Ok(maker.exact)
 }
 
@@ -181,10 +208,14 @@ fn equal_range(
     let key = &mut range.lower;
     key.clear();
     let mut exact = true;
+    let mut parts = 0;
     for (encoder, condition) in index.encoders.iter().zip(conditions) {
         let PartCondition::Equal(expr) = condition else { continue };
         match encode_part(encoder, expr, session, frame, key)? {
-            Point::At => exact &= encoder.prefix.is_none(),
+            Point::At => {
+                exact &= encoder.prefix.is_none();
+                parts += 1;
+            }
             Point::Unknown => {
                 exact = false;
                 break;
@@ -192,17 +223,29 @@ fn equal_range(
             Point::Nothing => return Ok(exact),
         }
     }
-    range.points = !range.lower.is_empty();
+    range.holds = held(index, parts, &range.lower);
+    range.behind = false;
     let mut upper = range.upper.take().unwrap_or_default();
     upper.clear();
     upper.extend_from_slice(&range.lower);
-    range.upper = (range.points && key::successor(&mut upper)).then_some(upper);
+    range.upper = key::successor(&mut upper).then_some(upper);
     out.push(range);
     Ok(exact)
 }
 
-/// Sorts ranges and joins those that overlap or touch.
-pub(super) fn normalise(ranges: &mut Vec<KeyRange>) {
+/// What a range of all keys that begin with `key` holds, which is made of the first `parts` parts of `index`, none of them NULL.
+fn held(index: &IndexDef, parts: usize, key: &[u8]) -> Holds {
+    if index.is_unique() && !index.hashed && parts == index.encoders.len() {
+        Holds::Row
+    } else if key.is_empty() {
+        Holds::Between
+    } else {
+        Holds::Points
+    }
+}
+
+/// Sorts ranges and joins those that overlap or touch; with `apart` not those that hold a row each.
+pub(super) fn normalise(ranges: &mut Vec<KeyRange>, apart: bool) {
     if ranges.len() < 2 {
         return;
     }
@@ -211,10 +254,11 @@ pub(super) fn normalise(ranges: &mut Vec<KeyRange>) {
     for next in 1..ranges.len() {
         let touches = match &ranges[kept].upper {
             None => true,
+            Some(upper) if apart && ranges[next].holds == Holds::Row => *upper > ranges[next].lower,
             Some(upper) => *upper >= ranges[next].lower,
         };
         if touches {
-            ranges[kept].points &= ranges[next].points;
+            ranges[kept].holds = ranges[kept].holds.min(ranges[next].holds).min(Holds::Points);
             let further = ranges[next].upper.take();
             let before = &mut ranges[kept].upper;
             if further.is_none() || before.as_ref().is_some_and(|b| further.as_ref().is_some_and(|f| f > b)) {
@@ -234,6 +278,7 @@ pub(super) fn normalise(ranges: &mut Vec<KeyRange>) {
 struct Maker<'i, V> {
     index: &'i IndexDef,
     exact: bool,
+    locking: bool,
     values: V,
 }
 
@@ -241,11 +286,12 @@ impl<V: Values> Maker<'_, V> {
     /// Adds the ranges of one list of conditions.
     fn expand(&mut self, conditions: &[PartCondition], out: &mut Vec<KeyRange>) -> SqlResult<()> {
         let mut prefixes: Vec<Vec<u8>> = vec![Vec::new()];
+        let mut parts = 0;
         for (place, condition) in conditions.iter().enumerate() {
             let last = place + 1 == conditions.len();
             if !condition.is_points() {
                 for prefix in &prefixes {
-                    self.interval(place, condition, prefix, out)?;
+                    self.interval((place, parts), condition, prefix, out)?;
                 }
                 return Ok(());
             }
@@ -258,11 +304,17 @@ impl<V: Values> Maker<'_, V> {
                 break;
             }
             prefixes = cross(&prefixes, &points);
+            let may_be_null = matches!(condition, PartCondition::IsNull | PartCondition::NullSafeEqual(_));
+            parts += usize::from(!may_be_null);
             if last || prefixes.is_empty() {
                 break;
             }
         }
-        out.extend(prefixes.into_iter().map(whole));
+        let index = self.index;
+        out.extend(prefixes.into_iter().map(|prefix| {
+            let holds = held(index, parts, &prefix);
+            KeyRange { holds, ..whole(prefix) }
+        }));
         Ok(())
     }
 
@@ -348,10 +400,10 @@ impl<V: Values> Maker<'_, V> {
         true
     }
 
-    /// Adds the range of a BETWEEN, comparison or LIKE behind a prefix.
+    /// Adds the range of a BETWEEN, comparison or LIKE behind a prefix, so many parts of which are not NULL.
     fn interval(
         &mut self,
-        place: usize,
+        (place, parts): (usize, usize),
         condition: &PartCondition,
         prefix: &[u8],
         out: &mut Vec<KeyRange>,
@@ -377,6 +429,15 @@ impl<V: Values> Maker<'_, V> {
             _ => unreachable!("points are not intervals"),
         };
         let (low, high) = if encoder.descending { (bounds.1, bounds.0) } else { bounds };
+        // BETWEEN 5 AND 5 is = 5; what LIKE looks for only begins alike.
+        let holds = match (condition, &low, &high) {
+            (PartCondition::Range { .. }, Edge::At(first), Edge::After(last)) if first == last => {
+                held(self.index, parts + 1, first)
+            }
+            _ => Holds::Between,
+        };
+        let behind = matches!(low, Edge::After(_));
+        let excluded = matches!((&low, &high), (Edge::After(first), Edge::At(last)) if first < last);
         let lower = match low {
             Edge::At(bytes) => joined(prefix, &bytes),
             Edge::After(bytes) => successor(joined(prefix, &bytes)),
@@ -388,8 +449,9 @@ impl<V: Values> Maker<'_, V> {
             Edge::After(bytes) => successor(joined(prefix, &bytes)),
             Edge::Open | Edge::Nothing => self.open_upper(place, prefix),
         };
-        if upper.as_ref().is_none_or(|upper| *upper > lower) {
-            out.push(KeyRange { lower, upper, points: false });
+        let looks = self.locking && excluded;
+        if upper.as_ref().is_none_or(|upper| *upper > lower || looks && *upper == lower) {
+            out.push(KeyRange { lower, upper, holds, behind });
         }
         Ok(())
     }
@@ -528,8 +590,8 @@ fn cross(prefixes: &[Vec<u8>], points: &[Vec<u8>]) -> Vec<Vec<u8>> {
 /// All keys with a prefix.
 pub(super) fn whole(prefix: Vec<u8>) -> KeyRange {
     let upper = if prefix.is_empty() { None } else { successor(prefix.clone().into()) };
-    let points = !prefix.is_empty();
-    KeyRange { lower: prefix, upper, points }
+    let holds = if prefix.is_empty() { Holds::Between } else { Holds::Points };
+    KeyRange { lower: prefix, upper, holds, behind: false }
 }
 
 fn joined(prefix: &[u8], bytes: &[u8]) -> Option<Vec<u8>> {
@@ -679,7 +741,12 @@ mod tests {
     use super::*;
 
     fn range(lower: &[u8], upper: Option<&[u8]>) -> KeyRange {
-        KeyRange { lower: lower.to_vec(), upper: upper.map(<[u8]>::to_vec), points: false }
+        KeyRange {
+            lower: lower.to_vec(),
+            upper: upper.map(<[u8]>::to_vec),
+            holds: Holds::Between,
+            behind: false,
+        }
     }
 
     #[test]
@@ -692,10 +759,10 @@ mod tests {
             range(b"x", None),
             range(b"y", Some(b"z")),
         ];
-        normalise(&mut ranges);
+        normalise(&mut ranges, false);
         assert_eq!(ranges, [range(b"a", Some(b"e")), range(b"m", Some(b"p")), range(b"x", None)]);
         let mut inner = vec![range(b"a", Some(b"z")), range(b"b", Some(b"c"))];
-        normalise(&mut inner);
+        normalise(&mut inner, false);
         assert_eq!(inner, [range(b"a", Some(b"z"))]);
     }
 

@@ -443,8 +443,9 @@ fn candidates(
     let table = request.table;
     let index = &table.indexes[position];
     let clustered = table.clustered == Some(position);
-    let covering = !clustered && !request.locking && covers(index, request.needed);
-    let fetch = if clustered || covering { 0.0 } else { FETCH };
+    let covering = !clustered && covers(index, request.needed);
+    let suffices = covering && !request.locking;
+    let fetch = if clustered || suffices { 0.0 } else { FETCH };
     let mut out = Vec::new();
     if let Some(alternatives) = alternatives {
         out.push(by_conditions(request, position, alternatives, covering, total, matching)?);
@@ -452,9 +453,9 @@ fn candidates(
         let direction = order_direction(table, index, clustered, 0, request.order);
         let ordered = direction.is_some();
         let limited = limited(request, ordered, total, matching);
-        if covering || ordered {
+        if suffices || ordered {
             let path = AccessPath::Scan { index: Some(position), reverse: direction == Some(true) };
-            let width = if covering { 0.9 } else { 1.0 + fetch };
+            let width = if suffices { 0.9 } else { 1.0 + fetch };
             let mut choice = plain(path, AccessKind::Index, total);
             choice.cost = limited * width + sort_cost(request, ordered, total);
             choice.covering = covering;
@@ -478,7 +479,7 @@ fn by_conditions(
     let table = request.table;
     let index = &table.indexes[position];
     let clustered = table.clustered == Some(position);
-    let fetch = if clustered || covering { 0.0 } else { FETCH };
+    let fetch = if clustered || covering && !request.locking { 0.0 } else { FETCH };
     let parts = alternatives.iter().map(|u| u.conditions.len()).min().unwrap_or(0);
     let exact = exact_predicates(index, &alternatives);
     let constant = alternatives.iter().all(|u| u.conditions.iter().all(reads_no_row));

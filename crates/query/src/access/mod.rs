@@ -19,7 +19,7 @@ use crate::catalog::TableDef;
 use crate::expr::Expr;
 use crate::select::Subquery;
 
-pub use bounds::KeyRange;
+pub use bounds::{Holds, KeyRange};
 pub(crate) use bounds::{Point, encode_point};
 pub use choose::{AccessChoice, AccessKind, AccessRequest, KeyOrder, choose, table_rows};
 pub(crate) use choose::{union_key_len, whole_key_len};

@@ -14,7 +14,7 @@ use keel_value::Value;
 use keel_value::row::Layout;
 
 use super::AccessPath;
-use super::bounds::{self, KeyRange, Point};
+use super::bounds::{self, Holds, KeyRange, Point, Reading};
 use super::sieve::Sieve;
 use crate::catalog::{IndexDef, TableDef};
 use crate::engine_error;
@@ -90,7 +90,14 @@ pub struct TableReader {
     path: Arc<AccessPath>,
     /// Position of the index, where it is not the clustered key.
     secondary: Option<usize>,
+    /// The index's entries hold all that is needed.
+    suffices: bool,
+    /// They are all that is read.
     covering: bool,
+    /// What [`TableReader::next`] gives of an index are its entries; [`TableReader::fetch`] reads their rows.
+    by_entry: bool,
+    /// The slot holds an entry.
+    at_entry: bool,
     read: Read,
     state: State,
     ranges: Vec<KeyRange>,
@@ -110,8 +117,6 @@ pub struct TableReader {
     /// Clustered key of the current row.
     primary: Vec<u8>,
     exact: bool,
-    /// The range is a whole key of a unique index without NULL.
-    unique: bool,
     /// The rows are to be changed.
     changes: bool,
     /// Rows come with their hidden numbers, behind the columns.
@@ -179,7 +184,10 @@ impl TableReader {
             table: table.clone(),
             path: path.clone(),
             secondary,
-            covering: covering && secondary.is_some(),
+            suffices: covering && secondary.is_some(),
+            covering: covering && secondary.is_some() && !is_exclusive(read),
+            by_entry: false,
+            at_entry: false,
             read,
             state: State::End,
             ranges: Vec::new(),
@@ -192,7 +200,6 @@ impl TableReader {
             key: Vec::new(),
             primary: Vec::new(),
             exact: true,
-            unique: false,
             changes: false,
             numbered: false,
             watched: false,
@@ -205,8 +212,17 @@ impl TableReader {
         }
     }
 
-    /// The same for rows that are to be changed: the row behind an entry beyond a range is locked as well, as in InnoDB,
-    /// which compares it before it knows.
+    /// The same for one that gives entries of the index first ([`TableReader::is_at_entry`]), so that their rows need not be
+    /// read, nor locked, where a condition on the entry does not hold. Not where a locking read goes down: InnoDB reads the
+    /// rows then, and locks them.
+    pub fn by_entry(mut self, by_entry: bool) -> TableReader {
+        let locks_downwards =
+            self.read != Read::Snapshot && matches!(&*self.path, AccessPath::Ranges { reverse: true, .. });
+        self.by_entry = by_entry && self.secondary.is_some() && !self.covering && !locks_downwards;
+        self
+    }
+
+    /// The same for rows that are to be changed.
     pub fn for_change(mut self) -> TableReader {
         self.changes = true;
         self
@@ -227,7 +243,6 @@ impl TableReader {
     pub fn open(&mut self, session: &mut Session, frame: Frame<'_>) -> SqlResult<()> {
         self.exact = true;
         session.current_row = 0;
-        self.unique = false;
         self.ranges_ahead = Ahead::default();
         self.rows_ahead = Ahead::default();
         self.sieve = None;
@@ -239,6 +254,7 @@ impl TableReader {
         if self.read != Read::Snapshot {
             self.check_current(session)?;
         }
+        let locking = self.read != Read::Snapshot;
         self.watched = self.numbered || session.examined.most.is_some();
         self.state = match &*self.path {
             AccessPath::Empty => State::End,
@@ -267,7 +283,10 @@ impl TableReader {
             }
             AccessPath::Ranges { index, alternatives, reverse } => {
                 let index = &self.table.indexes[*index];
-                self.exact = bounds::ranges(index, alternatives, session, frame, &mut self.ranges)?;
+                // Upwards nothing lies between neighbouring rows of the clustered index.
+                let apart = locking && (self.secondary.is_some() || *reverse);
+                let reading = Reading { locking, apart };
+                self.exact = bounds::ranges(index, alternatives, reading, session, frame, &mut self.ranges)?;
                 if *reverse {
                     self.ranges.reverse();
                 }
@@ -275,10 +294,12 @@ impl TableReader {
             }
             AccessPath::Union(branches) => {
                 self.branches.clear();
-                for (index, alternatives) in branches {
+                for (position, alternatives) in branches {
                     let mut ranges = Vec::new();
-                    bounds::ranges(&self.table.indexes[*index], alternatives, session, frame, &mut ranges)?;
-                    self.branches.push(Branch { index: *index, ranges });
+                    let index = &self.table.indexes[*position];
+                    let reading = Reading { locking, apart: locking };
+                    bounds::ranges(index, alternatives, reading, session, frame, &mut ranges)?;
+                    self.branches.push(Branch { index: *position, ranges });
                 }
                 self.enter_branch(0);
                 self.given = rows_may_change(self.read, session)
@@ -291,9 +312,8 @@ impl TableReader {
                     Point::Nothing => State::End,
                     Point::At if self.secondary.is_none() => State::Point,
                     Point::At => {
-                        self.unique = true;
                         self.ranges.clear();
-                        self.ranges.push(bounds::whole(self.key.clone()));
+                        self.ranges.push(KeyRange { holds: Holds::Row, ..bounds::whole(self.key.clone()) });
                         State::Ranges { scan: None, next: 0, reverse: false }
                     }
                     Point::Unknown => {
@@ -402,6 +422,18 @@ impl TableReader {
         &self.primary
     }
 
+    /// Whether the slot holds an entry of the index instead of its row.
+    #[inline]
+    pub(crate) fn is_at_entry(&self) -> bool {
+        self.at_entry
+    }
+
+    /// Reads the row of the entry that [`TableReader::next`] gave; false if it is gone.
+    pub(crate) fn fetch(&mut self, session: &mut Session, slot: &mut RowSlot) -> SqlResult<bool> {
+        self.at_entry = false;
+        fetch(&self.table, &self.primary, self.read, transaction(session), slot)
+    }
+
     /// The next row, into `slot`; false at the end.
     pub fn next(&mut self, session: &mut Session, slot: &mut RowSlot) -> SqlResult<bool> {
         if self.watched {
@@ -450,6 +482,7 @@ impl TableReader {
     fn next_row(&mut self, session: &mut Session, slot: &mut RowSlot) -> SqlResult<bool> {
         // Warnings about the row's values say which row it was.
         session.current_row += 1;
+        self.at_entry = false;
         match &mut self.state {
             State::End => Ok(false),
             State::Virtual(rows) => match rows.next() {
@@ -603,13 +636,16 @@ impl TableReader {
                     self.ranges_ahead.looked(places);
                 }
                 *next += 1;
-                let (range, read) = (wanted.as_scan(*reverse), self.read);
+                // A single row is looked for in the same way from either side.
+                let downwards = *reverse && wanted.holds != Holds::Row;
+                let (range, read) = (wanted.as_scan(downwards), self.read);
                 let opened = match self.spare.take() {
                     Some(spare) => txn.scan_again(spare, tree, range, read),
                     None => txn.scan(tree, range, read),
                 };
                 let mut opened = opened.map_err(engine_error)?;
-                opened.set_end(range_end(wanted, self.unique));
+                opened.set_end(range_end(wanted));
+                opened.set_behind(wanted.behind);
                 opened.want(self.wanted);
                 if self.semi_consistent && self.secondary.is_none() {
                     opened.set_semi_consistent();
@@ -641,7 +677,9 @@ impl TableReader {
             };
             asked(*reverse, begins, 1);
             let Some((key, row, undecided)) = open.next_of_index(txn).map_err(engine_error)? else {
-                if let Some(beyond) = open.take_beyond().filter(|_| self.changes) {
+                if let Some(beyond) = open.take_beyond()
+                    && reads_row_beyond(self.read, self.changes, self.suffices, *reverse)
+                {
                     let primary = clustered_key(index, &beyond);
                     fetch(&self.table, primary, self.read, txn, &mut RowSlot::Null)?;
                 }
@@ -663,6 +701,11 @@ impl TableReader {
             }
             self.primary.clear();
             self.primary.extend_from_slice(clustered_key(index, key));
+            if self.by_entry {
+                slot.set_entry(&index.entry, key, row);
+                self.at_entry = true;
+                return Ok(true);
+            }
             if self.rows_ahead.is_due() {
                 let mut upcoming = open.upcoming().take(self.rows_ahead.places(self.wanted) - 1).peekable();
                 if upcoming.peek().is_some() {
@@ -751,10 +794,11 @@ impl TableReader {
         }
     }
 
-    /// Gives back the lock on the last row: it did not match.
+    /// Gives back the lock on the last row: it did not match. As in InnoDB one that was found by a secondary index stays.
     pub fn unlock(&mut self, session: &mut Session) {
         if let State::Ranges { scan: Some(scan), .. } = &mut self.state
             && self.read != Read::Snapshot
+            && self.secondary.is_none()
         {
             scan.unlock_current(transaction(session));
         }
@@ -811,12 +855,23 @@ fn count(
     *counter += steps;
 }
 
+/// Whether the row behind the entry beyond a range is locked as well, as in InnoDB. There the index's condition keeps it from rows
+/// beyond a range that it reads upwards, but not for changes, nor where the entry alone is wanted: that needs no row only
+/// for a shared lock.
+fn reads_row_beyond(read: Read, changes: bool, suffices: bool, reverse: bool) -> bool {
+    changes || if suffices { is_exclusive(read) } else { reverse }
+}
+
+fn is_exclusive(read: Read) -> bool {
+    matches!(read, Read::Lock(LockMode::Exclusive, _))
+}
+
 /// What a locking scan of `range` locks behind it.
-fn range_end(range: &KeyRange, unique: bool) -> RangeEnd {
-    match (unique, range.points) {
-        (true, _) => RangeEnd::Unique,
-        (false, true) => RangeEnd::Gap,
-        (false, false) => RangeEnd::NextKey,
+fn range_end(range: &KeyRange) -> RangeEnd {
+    match range.holds {
+        Holds::Row => RangeEnd::Unique,
+        Holds::Points => RangeEnd::Gap,
+        Holds::Between => RangeEnd::NextKey,
     }
 }
 

@@ -290,7 +290,7 @@ fn new_target(named: &Named, items: &mut Vec<Expr>, verb: &str) -> SqlResult<Tar
 }
 
 /// The SELECT of such a query, by its address.
-fn locking_select(query: &ast::Query) -> Option<usize> {
+pub(crate) fn locking_select(query: &ast::Query) -> Option<usize> {
     match &query.body {
         ast::QueryBody::Select(select) => Some(std::ptr::from_ref(&**select) as usize),
         _ => None,

@@ -164,6 +164,8 @@ pub(super) struct Touched {
     pub clustered: bool,
     /// Positions of the secondary indexes whose entries may change.
     pub indexes: Vec<usize>,
+    /// How a row is locked that has a new key of the row already.
+    pub on_duplicate: OnDuplicate,
 }
 
 impl Touched {
@@ -178,7 +180,7 @@ impl Touched {
             .filter(secondary)
             .filter(|i| clustered || holds(&table.indexes[*i]))
             .collect();
-        Touched { clustered, indexes }
+        Touched { clustered, indexes, on_duplicate: OnDuplicate::default() }
     }
 }
 
@@ -215,7 +217,7 @@ pub(super) fn update(
             ties.before_insert(txn, position, &view)?;
         }
         let inserted =
-            txn.insert(table.rows(), &buffers.key, new, OnDuplicate::LockShared).map_err(engine_error)?;
+            txn.insert(table.rows(), &buffers.key, new, touched.on_duplicate).map_err(engine_error)?;
         if inserted == Insert::Duplicate {
             buffers.existing.clone_from(&buffers.key);
             return Ok(Written::Duplicate(table.clustered.unwrap_or(0)));
@@ -256,7 +258,7 @@ pub(super) fn update_entries(
             ties.after_change(txn, *position, &old, &new)?;
             ties.before_insert(txn, *position, &new)?;
         }
-        if insert_entry(txn, index, OnDuplicate::LockShared, buffers)? == Insert::Duplicate {
+        if insert_entry(txn, index, touched.on_duplicate, buffers)? == Insert::Duplicate {
             return Ok(Written::Duplicate(*position));
         }
     }

@@ -275,12 +275,12 @@ impl Work<'_> {
             let view = RowRef::new(&table.layout, old);
             plan.assignments.changed(session, table, frame, &view, self.strictness, &mut self.scratch.new)?;
             if self.scratch.new.is_empty() {
-                return Ok(Change::Keep);
+                return Ok(Change::Hold);
             }
             write_row(table, &view, &self.scratch.new, out);
             if !plan.passes_checks(session, out)? {
                 matched = false;
-                return Ok(Change::Keep);
+                return Ok(Change::Hold);
             }
             if !plan.touched.indexes.is_empty() {
                 self.scratch.row.clone_from(out);

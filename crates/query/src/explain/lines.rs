@@ -536,7 +536,11 @@ fn table_line(source: &TableSource, reads_whole: bool, pairs: &[[(u16, u16); 2]]
         push(&mut extra, &format!("Using union({})", merged.join(",")));
     }
     let ranged = choice.kind == AccessKind::Range && !source.implied.is_empty();
-    if !source.filter.is_empty() || ranged {
+    let of_index = source.of_entry.is_some_and(|count| count > 0 || ranged);
+    if of_index {
+        push(&mut extra, "Using index condition");
+    }
+    if source.filter.len() > source.of_entry.unwrap_or(0) || ranged && !of_index {
         push(&mut extra, "Using where");
     }
     if source.covering {

@@ -25,6 +25,7 @@ use keel_value::{CollationId, SqlType, Value};
 
 use crate::bind::{BindContext, Binder};
 use crate::counts::{Counting, Counts, Figures};
+use crate::dml::multi::locking_select;
 use crate::expr::typing::string_type;
 use crate::plan::{Body, Notes};
 use crate::result::{ColumnMeta, ResultColumns, RowSink, RowView};
@@ -207,6 +208,7 @@ fn subject(cx: BindContext<'_>, statement: &Statement, notes: Option<&mut Notes>
         Statement::Query(query) => Subject::Query(Box::new(select::plan_select(&mut binder, query)?)),
         Statement::Update(update) => {
             let query = finder(&update.tables, &update.filter, &update.order_by, &update.limit);
+            binder.changing = locking_select(&query);
             let finder = Box::new(select::plan_select(&mut binder, &query)?);
             if update.tables.len() > 1 || crate::dml::single_table(&update.tables).is_none() {
                 Subject::Query(finder)
@@ -216,6 +218,7 @@ fn subject(cx: BindContext<'_>, statement: &Statement, notes: Option<&mut Notes>
         }
         Statement::Delete(delete) => {
             let query = finder(&delete.from, &delete.filter, &delete.order_by, &delete.limit);
+            binder.changing = locking_select(&query);
             let finder = Box::new(select::plan_select(&mut binder, &query)?);
             match crate::dml::delete::only_table(delete) {
                 Some(_) => Subject::Change(false, finder),

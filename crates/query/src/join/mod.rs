@@ -56,6 +56,9 @@ pub(crate) struct TableSource {
     pub shares: bool,
     /// Conditions that each row must fulfil.
     pub filter: Vec<Expr>,
+    /// How many of them, from the first on, are asked of the entries of an index before rows are read; none where rows are
+    /// read at once.
+    pub of_entry: Option<usize>,
     /// Conditions that rows fulfil where the reader's ranges are exact.
     pub implied: Vec<Expr>,
     /// What EXPLAIN tells of the choice.
@@ -310,7 +313,8 @@ impl<'p> Runner<'p> {
             Source::Table(table) => Runner::Table {
                 source: table,
                 reader: TableReader::new(&table.table, &table.path, table.covering, table.read(read))
-                    .numbered(table.numbered),
+                    .numbered(table.numbered)
+                    .by_entry(table.of_entry.is_some_and(|count| count > 0)),
             },
             Source::Derived(derived) => Runner::Derived { source: derived, rows: StoredRun::new(derived) },
             Source::Function(function) => Runner::Function {
@@ -412,12 +416,19 @@ impl<'p> Runner<'p> {
                     reader.sift(&source.filter, source.slot, &frame.view());
                 }
                 let found = reader.next(session, &mut frame.slots[source.slot as usize])?;
+                let mut fulfilled = reader.fulfilled();
+                if reader.is_at_entry() {
+                    fulfilled = source.of_entry.unwrap_or(0);
+                    if !fetch_row(&source.filter[..fulfilled], source.slot, reader, session, frame)? {
+                        continue;
+                    }
+                }
                 on.read(u64::from(found) + reader.take_passed_over());
                 if !found {
                     return Ok(false);
                 }
                 fiber::tick();
-                let holds = all_hold(&source.filter[reader.fulfilled()..], session, frame)?
+                let holds = all_hold(&source.filter[fulfilled..], session, frame)?
                     && (reader.is_exact() || all_hold(&source.implied, session, frame)?);
                 if holds {
                     return Ok(true);
@@ -457,6 +468,28 @@ impl<'p> Runner<'p> {
             Runner::Counted { counts, inner } => counted(counts, inner, session, frame),
         }
     }
+}
+
+/// Reads the row of the index's entry that the slot holds, if the entry fulfils conditions; false if it does not, or the row
+/// is gone.
+#[inline(never)]
+fn fetch_row(
+    conditions: &[Expr],
+    slot: u16,
+    reader: &mut TableReader,
+    session: &mut Session,
+    frame: &mut FrameBuffer<'_>,
+) -> SqlResult<bool> {
+    session.handler.icp_attempts += 1;
+    if !all_hold(conditions, session, frame)? {
+        fiber::tick();
+        // No row was read.
+        session.handler.rows_read -= 1;
+        session.current_row -= 1;
+        return Ok(false);
+    }
+    session.handler.icp_match += 1;
+    reader.fetch(session, &mut frame.slots[slot as usize])
 }
 
 /// Told of rows that are read: by plans for ANALYZE alone.

@@ -22,7 +22,7 @@ use super::{
     DerivedSource, DistinctSource, FunctionSource, HashPlan, JoinSource, Matching, Source, TableSource,
     disjunct, hash,
 };
-use crate::access::{AccessChoice, AccessKind, AccessRequest, KeyOrder, choose};
+use crate::access::{AccessChoice, AccessKind, AccessPath, AccessRequest, KeyOrder, choose};
 use crate::bind::row_number_type;
 use crate::catalog::TableDef;
 use crate::counts::{Counting, Counts};
@@ -85,6 +85,8 @@ pub(crate) struct JoinRequest<'a> {
     /// Rows after which the query ends, if it needs no sort.
     pub limit: Option<u64>,
     pub locking: bool,
+    /// Rows are read to be changed.
+    pub changing: bool,
     /// SELECT STRAIGHT_JOIN.
     pub straight: bool,
     /// The first execution's parameters, where known.
@@ -619,19 +621,29 @@ impl Planner<'_> {
             }
         }
         let leaf = &self.request.leaves[slot as usize];
+        let numbered =
+            |table: &TableDef| table.row_number_column().is_some_and(|n| leaf.needed.get(n) == Some(&true));
+        let of_entry = match &leaf.kind {
+            // An entry does not tell a hidden number; rows to be changed MariaDB too looks at themselves.
+            LeafKind::Table(table, _) if !self.request.changing && !numbered(table) => {
+                put_of_entry_first(table, slot, &choice, &mut filter)
+            }
+            _ => None,
+        };
         let counts = self.counts();
         let ordered = choice.ordered && first;
         Ok(match &leaf.kind {
             LeafKind::Table(table, _) => (
                 Source::Table(Box::new(TableSource {
                     slot,
-                    numbered: table.row_number_column().is_some_and(|n| leaf.needed.get(n) == Some(&true)),
+                    numbered: numbered(table),
                     table: table.clone(),
                     alias: leaf.alias.clone(),
                     path: Arc::new(choice.path.clone()),
                     covering: choice.covering,
                     shares: false,
                     filter,
+                    of_entry,
                     implied,
                     choice,
                     counts,
@@ -834,6 +846,38 @@ impl Leaf {
     }
 }
 
+/// Puts the conditions that an entry of the chosen index answers before the others; how many there are. None where rows
+/// are read without looking at an entry before.
+fn put_of_entry_first(
+    table: &TableDef,
+    slot: u16,
+    choice: &AccessChoice,
+    filter: &mut Vec<Expr>,
+) -> Option<usize> {
+    let (AccessPath::Ranges { index, .. } | AccessPath::Point { index, .. }) = &choice.path else {
+        return None;
+    };
+    // MariaDB too looks at the row itself where it is known beforehand to be one at most.
+    if choice.covering || choice.kind == AccessKind::Const || table.clustered == Some(*index) {
+        return None;
+    }
+    let entry = &table.indexes[*index].entry;
+    let is_answered = |condition: &Expr| {
+        let facts = walk::facts(condition);
+        let mut holds = !(facts.volatile || facts.subquery || facts.assigns || facts.sequences);
+        walk::for_each_column(condition, &mut |of, column| {
+            holds &= of != slot || entry.holds(column as usize);
+        });
+        holds
+    };
+    let (mut first, others): (Vec<Expr>, Vec<Expr>) =
+        std::mem::take(filter).into_iter().partition(is_answered);
+    let count = first.len();
+    first.extend(others);
+    *filter = first;
+    Some(count)
+}
+
 /// Takes conditions out of a pool.
 fn take(pool: &mut [Option<Expr>], wanted: impl Fn(&Expr) -> bool) -> Vec<Expr> {
     pool.iter_mut().filter(|c| c.as_ref().is_some_and(&wanted)).filter_map(Option::take).collect()
@@ -841,7 +885,7 @@ fn take(pool: &mut [Option<Expr>], wanted: impl Fn(&Expr) -> bool) -> Vec<Expr> 
 
 fn gathered_choice(rows: f64) -> AccessChoice {
     AccessChoice {
-        path: crate::access::AccessPath::Empty,
+        path: AccessPath::Empty,
         covering: false,
         rows,
         cost: rows,

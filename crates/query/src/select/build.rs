@@ -490,6 +490,7 @@ pub(super) fn assemble(
         limit: known_rows.filter(|_| !select.options.calc_found_rows && windows.is_none()),
         order: None,
         locking: lock.as_ref().is_some_and(|lock| lock.update),
+        changing: binder.changing == Some(std::ptr::from_ref(select) as usize),
         straight: select.options.straight_join,
         sample: binder.cx.params.values,
         counting: binder.cx.counting,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use keel_base::{SqlResult, code, errors};
 use keel_sql::ast::{self, InsertSource};
+use keel_storage::OnDuplicate;
 use keel_value::Value;
 
 use super::super::assign::{Assignments, Source, default_source, lacks_default};
@@ -71,6 +72,7 @@ fn bind_updates(
     let mut assignments = Assignments::bind(binder, table, 0, &insert.on_duplicate, clauses)?;
     assignments.read_worked_out(0);
     let touched = Touched::of(table, |c| assignments.changes(c));
+    let touched = Touched { on_duplicate: OnDuplicate::LockExclusive, ..touched };
     Ok((assignments, touched))
 }
 
