@@ -23,10 +23,12 @@ use keel_storage::runtime::time;
 use keel_value::types::{NOT_SPECIFIED, flags};
 use keel_value::{CollationId, SqlType, Value};
 
+use crate::access::AccessKind;
 use crate::bind::{BindContext, Binder};
 use crate::counts::{Counting, Counts, Figures};
 use crate::dml::multi::locking_select;
 use crate::expr::typing::string_type;
+use crate::join::Source;
 use crate::plan::{Body, Notes};
 use crate::result::{ColumnMeta, ResultColumns, RowSink, RowView};
 use crate::select::{self, SelectPlan};
@@ -213,7 +215,7 @@ fn subject(cx: BindContext<'_>, statement: &Statement, notes: Option<&mut Notes>
             if update.tables.len() > 1 || crate::dml::single_table(&update.tables).is_none() {
                 Subject::Query(finder)
             } else {
-                Subject::Change(true, finder)
+                Subject::Change(true, by_range(finder))
             }
         }
         Statement::Delete(delete) => {
@@ -221,7 +223,7 @@ fn subject(cx: BindContext<'_>, statement: &Statement, notes: Option<&mut Notes>
             binder.changing = locking_select(&query);
             let finder = Box::new(select::plan_select(&mut binder, &query)?);
             match crate::dml::delete::only_table(delete) {
-                Some(_) => Subject::Change(false, finder),
+                Some(_) => Subject::Change(false, by_range(finder)),
                 None => Subject::Query(finder),
             }
         }
@@ -247,6 +249,17 @@ fn subject(cx: BindContext<'_>, statement: &Statement, notes: Option<&mut Notes>
         notes.take(&binder);
     }
     Ok(found)
+}
+
+/// The same, where an UPDATE or DELETE of one table is shown: a key's value is a range to it.
+fn by_range(mut finder: Box<SelectPlan>) -> Box<SelectPlan> {
+    if let select::Body::Block(block) = &mut finder.body
+        && let Source::Table(table) = &mut block.source
+        && matches!(table.choice.kind, AccessKind::Const | AccessKind::EqRef | AccessKind::Ref)
+    {
+        table.choice.kind = AccessKind::Range;
+    }
+    finder
 }
 
 /// The SELECT that finds the rows of an UPDATE or DELETE.

@@ -472,7 +472,14 @@ impl<'p> Tree<'p> {
         // What a key's value says is said by `ref`.
         let by_key = matches!(source.choice.kind, AccessKind::Const | AccessKind::EqRef | AccessKind::Ref);
         let implied = if by_key { &[][..] } else { &source.implied[..] };
-        let own = self.all(source.filter.iter().chain(implied));
+        let own = match source.of_entry {
+            Some(count) => {
+                let (of_entry, others) = source.filter.split_at(count);
+                out.some_text("index_condition", self.all(implied.iter().chain(of_entry)));
+                self.all(others.iter())
+            }
+            None => self.all(source.filter.iter().chain(implied)),
+        };
         out.some_text("attached_condition", both(own, joining));
         if source.covering {
             out.set("using_index", Json::True);
