@@ -207,6 +207,8 @@ pub enum RangeEnd {
     NextKey,
     /// Nothing if a row was found: only one can have the key.
     Unique,
+    /// The gap, and that row if there was one in the range: it is read to see that it is not in it.
+    NextKeyIfFound,
     /// The gap up to the next row, but none between the rows that are found.
     GapBehind,
 }

@@ -73,6 +73,8 @@ pub struct Scan {
     end: RangeEnd,
     /// The range begins behind a value.
     behind: bool,
+    /// A locking scan has given a row.
+    found: bool,
     /// The range is behind: the next row is locked and not given.
     beyond: bool,
     /// `place` lies behind a row, not behind a leaf.
@@ -162,6 +164,7 @@ impl Scan {
             of_index: false,
             end: RangeEnd::Gap,
             behind: false,
+            found: false,
             beyond: false,
             after_row: false,
             beyond_key: None,
@@ -631,7 +634,12 @@ impl Scan {
         loop {
             let slot = if self.reverse { slots.next_back() } else { slots.next() };
             let Some(slot) = slot else {
-                if ends_here && !self.beyond && self.end == RangeEnd::NextKey {
+                let is_read = match self.end {
+                    RangeEnd::NextKey => true,
+                    RangeEnd::NextKeyIfFound => self.found,
+                    RangeEnd::Gap | RangeEnd::Unique | RangeEnd::GapBehind => false,
+                };
+                if ends_here && !self.beyond && is_read {
                     self.beyond = true;
                     (slots, ends_here) = self.slots(leaf);
                     continue;
@@ -673,6 +681,7 @@ impl Scan {
                 RowLock::Mine(new) => {
                     self.push(leaf, slot, header, row, !header.is_overflow());
                     self.pass(state, leaf, slot, key, gaps);
+                    self.found = true;
                     return Ok(Found::Row(new));
                 }
                 RowLock::Wait => return Ok(Found::Wait(key)),

@@ -14,6 +14,7 @@ pub mod ledger;
 pub mod mtr;
 pub mod process;
 pub mod queries;
+pub mod schedules;
 
 /// All database tests that sysbench 1.0.20 brings along.
 pub const SYSBENCH_TESTS: &[&str] = &[

@@ -1,5 +1,5 @@
 //! Checks and chores of the repository: `cargo x tidy`, `cargo x bench`, `cargo x engine`, `cargo x fuzz`, `cargo x mtr`,
-//! `cargo x queries`, `cargo x clients`, `cargo x collations`.
+//! `cargo x queries`, `cargo x schedules`, `cargo x clients`, `cargo x collations`.
 
 mod bench;
 mod clients;
@@ -8,6 +8,7 @@ mod engine;
 mod fuzz;
 mod mtr;
 mod queries;
+mod schedules;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -20,6 +21,7 @@ usage: cargo x tidy
        cargo x fuzz [--targets A,B] [--seconds N] [--keep]
        cargo x mtr [--only NAME,NAME*,...] [--score]
        cargo x queries [--seed N] [--minutes M] [--only compare|partitions]
+       cargo x schedules [--seed N] [--minutes M]
        cargo x clients [--only NAME,NAME,...]
        cargo x collations [code_page]";
 
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
         }
         Some((command, rest)) if command == "mtr" => mtr::run(rest),
         Some((command, rest)) if command == "queries" => queries::run(rest),
+        Some((command, rest)) if command == "schedules" => schedules::run(rest),
         Some((command, rest)) if command == "clients" => clients::run(rest),
         _ => Err(USAGE.to_string()),
     };

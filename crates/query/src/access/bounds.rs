@@ -34,7 +34,9 @@ pub enum Holds {
     /// Those between two values.
     #[default]
     Between,
-    /// Those of single values.
+    /// Those that begin with single values.
+    Prefixes,
+    /// Those of single values of all the index's parts.
     Points,
     /// At most one: the whole key of a unique index, without NULL.
     Row,
@@ -223,7 +225,7 @@ fn equal_range(
             Point::Nothing => return Ok(exact),
         }
     }
-    range.holds = held(index, parts, &range.lower);
+    range.holds = held(index, parts, false, &range.lower);
     range.behind = false;
     let mut upper = range.upper.take().unwrap_or_default();
     upper.clear();
@@ -233,14 +235,16 @@ fn equal_range(
     Ok(exact)
 }
 
-/// What a range of all keys that begin with `key` holds, which is made of the first `parts` parts of `index`, none of them NULL.
-fn held(index: &IndexDef, parts: usize, key: &[u8]) -> Holds {
-    if index.is_unique() && !index.hashed && parts == index.encoders.len() {
+/// What a range of all keys that begin with `key` holds, which is made of the first `parts` parts of `index`.
+fn held(index: &IndexDef, parts: usize, may_be_null: bool, key: &[u8]) -> Holds {
+    if index.is_unique() && !index.hashed && !may_be_null && parts == index.encoders.len() {
         Holds::Row
     } else if key.is_empty() {
         Holds::Between
-    } else {
+    } else if parts == index.encoders.len() {
         Holds::Points
+    } else {
+        Holds::Prefixes
     }
 }
 
@@ -286,12 +290,12 @@ impl<V: Values> Maker<'_, V> {
     /// Adds the ranges of one list of conditions.
     fn expand(&mut self, conditions: &[PartCondition], out: &mut Vec<KeyRange>) -> SqlResult<()> {
         let mut prefixes: Vec<Vec<u8>> = vec![Vec::new()];
-        let mut parts = 0;
+        let (mut parts, mut may_be_null) = (0, false);
         for (place, condition) in conditions.iter().enumerate() {
             let last = place + 1 == conditions.len();
             if !condition.is_points() {
                 for prefix in &prefixes {
-                    self.interval((place, parts), condition, prefix, out)?;
+                    self.interval((place, may_be_null), condition, prefix, out)?;
                 }
                 return Ok(());
             }
@@ -304,15 +308,15 @@ impl<V: Values> Maker<'_, V> {
                 break;
             }
             prefixes = cross(&prefixes, &points);
-            let may_be_null = matches!(condition, PartCondition::IsNull | PartCondition::NullSafeEqual(_));
-            parts += usize::from(!may_be_null);
+            parts += 1;
+            may_be_null |= matches!(condition, PartCondition::IsNull | PartCondition::NullSafeEqual(_));
             if last || prefixes.is_empty() {
                 break;
             }
         }
         let index = self.index;
         out.extend(prefixes.into_iter().map(|prefix| {
-            let holds = held(index, parts, &prefix);
+            let holds = held(index, parts, may_be_null, &prefix);
             KeyRange { holds, ..whole(prefix) }
         }));
         Ok(())
@@ -400,10 +404,10 @@ impl<V: Values> Maker<'_, V> {
         true
     }
 
-    /// Adds the range of a BETWEEN, comparison or LIKE behind a prefix, so many parts of which are not NULL.
+    /// Adds the range of a BETWEEN, comparison or LIKE behind a prefix, which may have NULL in it.
     fn interval(
         &mut self,
-        (place, parts): (usize, usize),
+        (place, may_be_null): (usize, bool),
         condition: &PartCondition,
         prefix: &[u8],
         out: &mut Vec<KeyRange>,
@@ -432,7 +436,7 @@ impl<V: Values> Maker<'_, V> {
         // BETWEEN 5 AND 5 is = 5; what LIKE looks for only begins alike.
         let holds = match (condition, &low, &high) {
             (PartCondition::Range { .. }, Edge::At(first), Edge::After(last)) if first == last => {
-                held(self.index, parts + 1, first)
+                held(self.index, place + 1, may_be_null, first)
             }
             _ => Holds::Between,
         };
@@ -590,7 +594,7 @@ fn cross(prefixes: &[Vec<u8>], points: &[Vec<u8>]) -> Vec<Vec<u8>> {
 /// All keys with a prefix.
 pub(super) fn whole(prefix: Vec<u8>) -> KeyRange {
     let upper = if prefix.is_empty() { None } else { successor(prefix.clone().into()) };
-    let holds = if prefix.is_empty() { Holds::Between } else { Holds::Points };
+    let holds = if prefix.is_empty() { Holds::Between } else { Holds::Prefixes };
     KeyRange { lower: prefix, upper, holds, behind: false }
 }
 

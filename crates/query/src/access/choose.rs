@@ -505,7 +505,7 @@ fn by_conditions(
     let direction = order_direction(table, index, clustered, fixed, request.order);
     let ordered = direction.is_some();
     let limited = limited(request, ordered, rows, matching);
-    let reference = lists.len() == 1 && lists[0].iter().all(is_equality);
+    let reference = lists.len() == 1 && lists[0].iter().all(PartCondition::is_equality);
     let kind = if reference { AccessKind::Ref } else { AccessKind::Range };
     let path = AccessPath::Ranges { index: position, alternatives: lists, reverse: direction == Some(true) };
     let mut choice = plain(path, kind, rows);
@@ -518,10 +518,6 @@ fn by_conditions(
     choice.key_parts = parts;
     choice.key_len = key_len;
     Ok(choice)
-}
-
-fn is_equality(condition: &PartCondition) -> bool {
-    matches!(condition, PartCondition::Equal(_) | PartCondition::NullSafeEqual(_) | PartCondition::IsNull)
 }
 
 /// The values of all parts of a unique index, if each must equal one.

@@ -95,6 +95,11 @@ impl PartCondition {
         !matches!(self, PartCondition::Range { .. } | PartCondition::Like { .. })
     }
 
+    /// Whether it names one value.
+    pub(crate) fn is_equality(&self) -> bool {
+        matches!(self, PartCondition::Equal(_) | PartCondition::NullSafeEqual(_) | PartCondition::IsNull)
+    }
+
     /// Whether it is the same for all rows of what stands around.
     fn is_constant(&self) -> bool {
         let bound =

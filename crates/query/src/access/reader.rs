@@ -13,9 +13,9 @@ use keel_storage::{Isolation, LockMode, RangeEnd, Read, Scan, ScanRange, Txn, Wa
 use keel_value::Value;
 use keel_value::row::Layout;
 
-use super::AccessPath;
 use super::bounds::{self, Holds, KeyRange, Point, Reading};
 use super::sieve::Sieve;
+use super::{AccessPath, PartCondition};
 use crate::catalog::{IndexDef, TableDef};
 use crate::engine_error;
 use crate::expr::{EvalContext, Expr, Frame, RowSlot, walk};
@@ -94,6 +94,8 @@ pub struct TableReader {
     suffices: bool,
     /// They are all that is read.
     covering: bool,
+    /// The rows of one key are read.
+    by_reference: bool,
     /// What [`TableReader::next`] gives of an index are its entries; [`TableReader::fetch`] reads their rows.
     by_entry: bool,
     /// The slot holds an entry.
@@ -186,6 +188,7 @@ impl TableReader {
             secondary,
             suffices: covering && secondary.is_some(),
             covering: covering && secondary.is_some() && !is_exclusive(read),
+            by_reference: false,
             by_entry: false,
             at_entry: false,
             read,
@@ -286,6 +289,8 @@ impl TableReader {
                 // Upwards nothing lies between neighbouring rows of the clustered index.
                 let apart = locking && (self.secondary.is_some() || *reverse);
                 let reading = Reading { locking, apart };
+                self.by_reference =
+                    matches!(&alternatives[..], [key] if key.iter().all(PartCondition::is_equality));
                 self.exact = bounds::ranges(index, alternatives, reading, session, frame, &mut self.ranges)?;
                 if *reverse {
                     self.ranges.reverse();
@@ -644,7 +649,7 @@ impl TableReader {
                     None => txn.scan(tree, range, read),
                 };
                 let mut opened = opened.map_err(engine_error)?;
-                opened.set_end(range_end(wanted));
+                opened.set_end(range_end(wanted, downwards, self.by_reference));
                 opened.set_behind(wanted.behind);
                 opened.want(self.wanted);
                 if self.semi_consistent && self.secondary.is_none() {
@@ -867,11 +872,16 @@ fn is_exclusive(read: Read) -> bool {
 }
 
 /// What a locking scan of `range` locks behind it.
-fn range_end(range: &KeyRange) -> RangeEnd {
+fn range_end(range: &KeyRange, downwards: bool, by_reference: bool) -> RangeEnd {
     match range.holds {
         Holds::Row => RangeEnd::Unique,
-        Holds::Points => RangeEnd::Gap,
         Holds::Between => RangeEnd::NextKey,
+        Holds::Points | Holds::Prefixes if !downwards => RangeEnd::Gap,
+        // Downwards MariaDB compares each row with one key, finds the end of prefixes by the row before, and looks for whole keys
+        // as it does upwards.
+        Holds::Points | Holds::Prefixes if by_reference => RangeEnd::NextKeyIfFound,
+        Holds::Prefixes => RangeEnd::NextKey,
+        Holds::Points => RangeEnd::Gap,
     }
 }
 
