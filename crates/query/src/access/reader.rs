@@ -100,6 +100,9 @@ pub struct TableReader {
     by_entry: bool,
     /// The slot holds an entry.
     at_entry: bool,
+    /// Entries given since it was opened, and those whose rows were read then.
+    entries_given: u64,
+    rows_fetched: u64,
     read: Read,
     state: State,
     ranges: Vec<KeyRange>,
@@ -191,6 +194,8 @@ impl TableReader {
             by_reference: false,
             by_entry: false,
             at_entry: false,
+            entries_given: 0,
+            rows_fetched: 0,
             read,
             state: State::End,
             ranges: Vec::new(),
@@ -248,6 +253,7 @@ impl TableReader {
         session.current_row = 0;
         self.ranges_ahead = Ahead::default();
         self.rows_ahead = Ahead::default();
+        (self.entries_given, self.rows_fetched) = (0, 0);
         self.sieve = None;
         self.turned = None;
         self.rows_to_sieve = 0;
@@ -436,6 +442,15 @@ impl TableReader {
     /// Reads the row of the entry that [`TableReader::next`] gave; false if it is gone.
     pub(crate) fn fetch(&mut self, session: &mut Session, slot: &mut RowSlot) -> SqlResult<bool> {
         self.at_entry = false;
+        self.rows_fetched += 1;
+        // Where most entries fulfil the conditions the rows of the next ones will be wanted too.
+        if self.rows_ahead.is_due()
+            && self.rows_fetched * 2 > self.entries_given
+            && let State::Ranges { scan: Some(open), .. } = &self.state
+            && let Some(index) = self.secondary.map(|i| &self.table.indexes[i])
+        {
+            look_at_rows(&mut self.rows_ahead, self.wanted, &self.table, index, (open, &self.primary));
+        }
         fetch(&self.table, &self.primary, self.read, transaction(session), slot)
     }
 
@@ -709,15 +724,11 @@ impl TableReader {
             if self.by_entry {
                 slot.set_entry(&index.entry, key, row);
                 self.at_entry = true;
+                self.entries_given += 1;
                 return Ok(true);
             }
             if self.rows_ahead.is_due() {
-                let mut upcoming = open.upcoming().take(self.rows_ahead.places(self.wanted) - 1).peekable();
-                if upcoming.peek().is_some() {
-                    let rows = upcoming.map(|key| clustered_key(index, key));
-                    let coming = std::iter::once(self.primary.as_slice()).chain(rows);
-                    self.rows_ahead.looked(self.table.rows().read_ahead(coming));
-                }
+                look_at_rows(&mut self.rows_ahead, self.wanted, &self.table, index, (open, &self.primary));
             }
             if fetch(&self.table, &self.primary, self.read, txn, slot)? {
                 return Ok(true);
@@ -858,6 +869,21 @@ fn count(
         (false, true) => &mut counts.read_prev,
     };
     *counter += steps;
+}
+
+/// Reads the pages of the row at `primary` and of those that the next entries of the index name together.
+fn look_at_rows(
+    ahead: &mut Ahead,
+    wanted: u64,
+    table: &TableDef,
+    index: &IndexDef,
+    (open, primary): (&Scan, &[u8]),
+) {
+    let mut upcoming = open.upcoming().take(ahead.places(wanted) - 1).peekable();
+    if upcoming.peek().is_some() {
+        let rows = upcoming.map(|key| clustered_key(index, key));
+        ahead.looked(table.rows().read_ahead(std::iter::once(primary).chain(rows)));
+    }
 }
 
 /// Whether the row behind the entry beyond a range is locked as well, as in InnoDB. There the index's condition keeps it from rows
