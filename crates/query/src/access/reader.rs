@@ -435,12 +435,12 @@ impl TableReader {
 
     /// Whether the slot holds an entry of the index instead of its row.
     #[inline]
-    pub(crate) fn is_at_entry(&self) -> bool {
+    pub fn is_at_entry(&self) -> bool {
         self.at_entry
     }
 
     /// Reads the row of the entry that [`TableReader::next`] gave; false if it is gone.
-    pub(crate) fn fetch(&mut self, session: &mut Session, slot: &mut RowSlot) -> SqlResult<bool> {
+    pub fn fetch(&mut self, session: &mut Session, slot: &mut RowSlot) -> SqlResult<bool> {
         self.at_entry = false;
         self.rows_fetched += 1;
         // Where most entries fulfil the conditions the rows of the next ones will be wanted too.
