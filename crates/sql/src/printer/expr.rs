@@ -163,9 +163,22 @@ impl Printer {
                 self.plain(collation);
             }
             Expr::DateArithmetic { expr, amount, unit, subtract } => {
+                let (begin, params) = (self.out.len(), self.params.len());
                 self.expr(expr, SUM);
+                let (middle, params_before) = (self.out.len(), self.params.len());
                 self.word(if *subtract { " - interval " } else { " + interval " });
+                let amount_at = self.out.len();
                 self.interval(amount, *unit);
+                // Which parameter is which is told by their order: the amount stood first.
+                let first = |from: usize, to: usize| self.params[from..to].first();
+                let (of_expr, of_amount) =
+                    (first(params, params_before), first(params_before, self.params.len()));
+                if of_amount.is_some_and(|amount| of_expr.is_some_and(|expr| amount < expr)) {
+                    let text =
+                        format!("(interval {} + ({}))", &self.out[amount_at..], &self.out[begin..middle]);
+                    self.out.replace_range(begin.., &text);
+                    self.params[params..].rotate_left(params_before - params);
+                }
             }
             Expr::AssignUserVar { name, value } => {
                 self.user_var(name);
@@ -248,7 +261,10 @@ impl Printer {
     fn operand(&mut self, expr: &Expr) {
         match expr {
             Expr::Literal(literal) => self.literal(literal),
-            Expr::Param(_) => self.word("?"),
+            Expr::Param(number) => {
+                self.params.push(*number);
+                self.word("?");
+            }
             Expr::Column(column) => self.column(column),
             Expr::UserVar(name) => self.user_var(name),
             Expr::SysVar(variable) => self.sys_var(variable),

@@ -109,6 +109,8 @@ struct Printer {
     home: Option<String>,
     /// The VALUES that come next stand in parentheses: behind INSERT they would be its rows.
     values_in_parens: bool,
+    /// Numbers of the parameters printed so far.
+    params: Vec<u32>,
 }
 
 impl Printer {
