@@ -41,6 +41,15 @@ impl Random {
         Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
+    /// The same for seeds that follow each other, whose sequences would begin alike.
+    pub fn of_neighbours(seed: u64) -> Random {
+        let mut random = Random::new(seed);
+        for _ in 0..8 {
+            random.next_u64();
+        }
+        random
+    }
+
     /// The next 64 bits.
     pub fn next_u64(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;

@@ -2,7 +2,8 @@
 //!
 //! A reader is made once per execution and opened for each combination of enclosing rows; its buffers stay. It holds no
 //! latch between calls. Rows reached through an index that does not cover the statement are fetched by their clustered
-//! key in the same read mode, so that locking reads lock entry and row.
+//! key in the same read mode, so that locking reads lock entry and row; where conditions are asked of entries first, the caller
+//! has them fetched.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -94,8 +95,6 @@ pub struct TableReader {
     suffices: bool,
     /// They are all that is read.
     covering: bool,
-    /// The rows of one key are read.
-    by_reference: bool,
     /// What [`TableReader::next`] gives of an index are its entries; [`TableReader::fetch`] reads their rows.
     by_entry: bool,
     /// The slot holds an entry.
@@ -191,7 +190,6 @@ impl TableReader {
             secondary,
             suffices: covering && secondary.is_some(),
             covering: covering && secondary.is_some() && !is_exclusive(read),
-            by_reference: false,
             by_entry: false,
             at_entry: false,
             entries_given: 0,
@@ -295,8 +293,6 @@ impl TableReader {
                 // Upwards nothing lies between neighbouring rows of the clustered index.
                 let apart = locking && (self.secondary.is_some() || *reverse);
                 let reading = Reading { locking, apart };
-                self.by_reference =
-                    matches!(&alternatives[..], [key] if key.iter().all(PartCondition::is_equality));
                 self.exact = bounds::ranges(index, alternatives, reading, session, frame, &mut self.ranges)?;
                 if *reverse {
                     self.ranges.reverse();
@@ -664,7 +660,7 @@ impl TableReader {
                     None => txn.scan(tree, range, read),
                 };
                 let mut opened = opened.map_err(engine_error)?;
-                opened.set_end(range_end(wanted, downwards, self.by_reference));
+                opened.set_end(range_end(wanted, downwards, &self.path));
                 opened.set_behind(wanted.behind);
                 opened.want(self.wanted);
                 if self.semi_consistent && self.secondary.is_none() {
@@ -897,15 +893,21 @@ fn is_exclusive(read: Read) -> bool {
     matches!(read, Read::Lock(LockMode::Exclusive, _))
 }
 
+/// Whether a path reads the rows of one key, or of its beginning.
+fn is_of_one_key(path: &AccessPath) -> bool {
+    let AccessPath::Ranges { alternatives, .. } = path else { return false };
+    matches!(&alternatives[..], [key] if key.iter().all(PartCondition::is_equality))
+}
+
 /// What a locking scan of `range` locks behind it.
-fn range_end(range: &KeyRange, downwards: bool, by_reference: bool) -> RangeEnd {
+fn range_end(range: &KeyRange, downwards: bool, path: &AccessPath) -> RangeEnd {
     match range.holds {
         Holds::Row => RangeEnd::Unique,
         Holds::Between => RangeEnd::NextKey,
         Holds::Points | Holds::Prefixes if !downwards => RangeEnd::Gap,
         // Downwards MariaDB compares each row with one key, finds the end of prefixes by the row before, and looks for whole keys
         // as it does upwards.
-        Holds::Points | Holds::Prefixes if by_reference => RangeEnd::NextKeyIfFound,
+        Holds::Points | Holds::Prefixes if is_of_one_key(path) => RangeEnd::NextKeyIfFound,
         Holds::Prefixes => RangeEnd::NextKey,
         Holds::Points => RangeEnd::Gap,
     }

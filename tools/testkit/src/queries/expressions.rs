@@ -127,11 +127,7 @@ const PATTERNS: [&str; 7] = ["'a%'", "'%b%'", "'_'", "'A_'", "'%'", "'a\\_%'", "
 impl<'a> Generator<'a> {
     /// The generator of query `number` in the world of a seed.
     pub fn new(world: &'a World, seed: u64, number: u64) -> Generator<'a> {
-        let mut random = Random::new(seed.wrapping_mul(1_000_003).wrapping_add(number));
-        // Neighbouring seeds begin alike.
-        for _ in 0..8 {
-            random.next_u64();
-        }
+        let random = Random::of_neighbours(seed.wrapping_mul(1_000_003).wrapping_add(number));
         Generator {
             random,
             world,

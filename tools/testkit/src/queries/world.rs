@@ -62,11 +62,7 @@ pub struct World {
 impl World {
     /// The world of a seed.
     pub fn new(seed: u64) -> World {
-        let mut random = Random::new(seed);
-        // Neighbouring seeds begin alike.
-        for _ in 0..8 {
-            random.next_u64();
-        }
+        let mut random = Random::of_neighbours(seed);
         let collation = pick(&mut random, &COLLATIONS);
         let tables: Vec<String> = (0..TABLES).map(|number| format!("t{number}")).collect();
         let mut setup = Vec::new();

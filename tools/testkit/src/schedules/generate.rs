@@ -76,11 +76,7 @@ struct Generator {
 impl Schedule {
     /// The schedule of a seed.
     pub fn new(seed: u64) -> Schedule {
-        let mut random = Random::new(seed);
-        // Neighbouring seeds begin alike.
-        for _ in 0..8 {
-            random.next_u64();
-        }
+        let mut random = Random::of_neighbours(seed);
         let by_k = random.below(5) == 0;
         let mut keys = vec![if by_k { "PRIMARY KEY (k, id), UNIQUE ii (id)" } else { "PRIMARY KEY (id)" }];
         let mut indexes = vec![(Column::Id, if by_k { "ii" } else { "PRIMARY" })];
