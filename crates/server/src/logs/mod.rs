@@ -199,7 +199,13 @@ impl Logs {
         self.writer.append(Which::Error, |_| error::line(severity, thread, text).into_bytes());
     }
 
-    /// The same where `log_warnings` is above `level`.
+    /// Notes that somebody has asked for, so they go to the standard error too. `write` is given what makes one of a text.
+    pub fn asked(&self, thread: u64, write: impl FnOnce(&dyn Fn(&str) -> String) -> String) {
+        let text = write(&|text| error::line(Severity::Note, thread, text));
+        self.writer.append(Which::Error, |_| text.clone().into_bytes());
+    }
+
+    /// The same as [`Logs::error`] where `log_warnings` is above `level`.
     pub fn error_above(&self, level: u64, severity: Severity, thread: u64, text: &str) {
         if self.level.load(Ordering::Relaxed) > level {
             self.error(severity, thread, text);

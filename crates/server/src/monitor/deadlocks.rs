@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 
 use super::history::{Statement, TEXT_BYTES_MAX, beginning};
 use super::names::LockText;
+use super::text;
 use super::transactions::{self, Session};
 use crate::registry::{Activity, Client};
 use crate::secrets::hidden;
@@ -34,6 +35,29 @@ pub struct Deadlock {
     pub parties: Box<[Party]>,
     /// Which of them was rolled back.
     pub victim: usize,
+    /// What texts say of it.
+    pub told: Told,
+}
+
+/// How much the report and the error log tell of a deadlock: `innodb_deadlock_report` at the time it was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Told {
+    /// Nothing.
+    Nothing,
+    /// The transactions and what they wait for.
+    Waits,
+    /// Also the locks in their way.
+    Conflicts,
+}
+
+impl Told {
+    fn now(state: &ServerState) -> Told {
+        match state.globals.named("innodb_deadlock_report").show().as_str() {
+            "off" => Told::Nothing,
+            "basic" => Told::Waits,
+            _ => Told::Conflicts,
+        }
+    }
 }
 
 /// A transaction of a deadlock.
@@ -95,11 +119,9 @@ impl Deadlocks {
         self.kept.lock().list.back().cloned()
     }
 
-    /// The last one over rows alone.
-    pub fn last_over_rows(&self) -> Option<Arc<Deadlock>> {
-        let over_rows =
-            |deadlock: &&Arc<Deadlock>| deadlock.parties.iter().all(|p| p.waits_for.other_mode.is_none());
-        self.kept.lock().list.iter().rev().find(over_rows).cloned()
+    /// The last one that texts tell of.
+    pub fn last_told(&self) -> Option<Arc<Deadlock>> {
+        self.kept.lock().list.iter().rev().find(|deadlock| deadlock.is_told()).cloned()
     }
 
     /// Octets that they take.
@@ -107,20 +129,27 @@ impl Deadlocks {
         self.kept.lock().bytes
     }
 
-    fn keep(&self, mut deadlock: Deadlock) {
+    fn keep(&self, mut deadlock: Deadlock) -> Arc<Deadlock> {
         let mut kept = self.kept.lock();
         kept.count += 1;
         deadlock.number = kept.count;
         kept.bytes += deadlock.bytes();
-        kept.list.push_back(Arc::new(deadlock));
+        let deadlock = Arc::new(deadlock);
+        kept.list.push_back(deadlock.clone());
         while kept.list.len() > DEADLOCKS_MAX || kept.bytes > BYTES_MAX && kept.list.len() > 1 {
             let oldest = kept.list.pop_front();
             kept.bytes -= oldest.map_or(0, |oldest| oldest.bytes());
         }
+        deadlock
     }
 }
 
 impl Deadlock {
+    /// InnoDB's texts are about locks of tables and rows alone.
+    fn is_told(&self) -> bool {
+        self.told != Told::Nothing && self.parties.iter().all(|party| party.waits_for.other_mode.is_none())
+    }
+
     fn bytes(&self) -> usize {
         size_of::<Deadlock>() + self.parties.iter().map(Party::bytes).sum::<usize>()
     }
@@ -154,8 +183,15 @@ impl DeadlockLog for Watch {
     fn describe(&self, deadlock: &storage::Deadlock) -> Box<dyn FnOnce() + '_> {
         let Some(state) = self.state.upgrade() else { return Box::new(|| {}) };
         let parties = deadlock.parties.iter().map(|party| describe(&state, party)).collect();
-        let found = Deadlock { number: 0, at: time::unix_micros(), parties, victim: deadlock.victim };
-        Box::new(move || state.deadlocks.keep(found))
+        let (at, told) = (time::unix_micros(), Told::now(&state));
+        let found = Deadlock { number: 0, at, parties, victim: deadlock.victim, told };
+        Box::new(move || {
+            let found = state.deadlocks.keep(found);
+            if found.is_told() && state.globals.named("innodb_print_all_deadlocks").is_on() {
+                let finder = found.parties[0].session.as_ref().map_or(0, |session| session.id);
+                state.logs.asked(finder, |note| text::deadlock_notes(&found, note));
+            }
+        })
     }
 }
 
@@ -163,7 +199,8 @@ impl RingLog for Watch {
     fn ring(&self, parties: &[RingParty], victim: usize) {
         let Some(state) = self.state.upgrade() else { return };
         let parties = parties.iter().map(|party| describe_waiter(&state, party)).collect();
-        state.deadlocks.keep(Deadlock { number: 0, at: time::unix_micros(), parties, victim });
+        let (at, told) = (time::unix_micros(), Told::now(&state));
+        state.deadlocks.keep(Deadlock { number: 0, at, parties, victim, told });
     }
 }
 
@@ -273,13 +310,13 @@ mod tests {
         let mut party = Party::without_transaction(lock.clone(), lock, 0);
         party.statements = [statement].into();
         party.begun = [0].into();
-        Deadlock { number: 0, at: 0, parties: [party].into(), victim: 0 }
+        Deadlock { number: 0, at: 0, parties: [party].into(), victim: 0, told: Told::Conflicts }
     }
 
     #[test]
     fn the_last_ten_thousand_are_kept() {
         let deadlocks = Deadlocks::default();
-        (0..DEADLOCKS_MAX + 100).for_each(|_| deadlocks.keep(deadlock(50)));
+        (0..DEADLOCKS_MAX + 100).for_each(|_| drop(deadlocks.keep(deadlock(50))));
         let all = deadlocks.all();
         assert_eq!((all.len(), all[0].number), (DEADLOCKS_MAX, 101));
         assert_eq!(deadlocks.last().unwrap().number, DEADLOCKS_MAX as u64 + 100);
@@ -289,10 +326,10 @@ mod tests {
     fn they_take_no_more_than_their_bytes() {
         let deadlocks = Deadlocks::default();
         let one = deadlock(1 << 20).bytes();
-        (0..100).for_each(|_| deadlocks.keep(deadlock(1 << 20)));
+        (0..100).for_each(|_| drop(deadlocks.keep(deadlock(1 << 20))));
         assert_eq!(deadlocks.all().len(), BYTES_MAX / one);
         assert_eq!(deadlocks.bytes(), one * (BYTES_MAX / one));
-        (0..2000).for_each(|_| deadlocks.keep(deadlock(10)));
+        (0..2000).for_each(|_| drop(deadlocks.keep(deadlock(10))));
         assert!(deadlocks.bytes() <= BYTES_MAX);
     }
 }

@@ -11,7 +11,7 @@ use keel_storage::{LockKind, LockMode, TrxInfo};
 use keel_value::temporal::Zone;
 use keel_value::{DateTime, SqlType, TypeKind, ValueRef, convert};
 
-use super::deadlocks::{Deadlock, Party};
+use super::deadlocks::{Deadlock, Party, Told};
 use super::figures::{Figures, file_syncs, file_writes};
 use super::foreign::ForeignKeyError;
 use super::history::{Statement, beginning};
@@ -48,7 +48,7 @@ pub fn report(state: &ServerState, zone: &dyn Zone) -> String {
     if let Some(error) = state.foreign_key_error.get() {
         latest_foreign_key_error(&mut out, &error, zone);
     }
-    if let Some(deadlock) = state.deadlocks.last_over_rows() {
+    if let Some(deadlock) = state.deadlocks.last_told() {
         latest_deadlock(&mut out, &deadlock, zone);
     }
     transactions(&mut out, state, &figures);
@@ -124,19 +124,33 @@ fn latest_deadlock(out: &mut String, deadlock: &Deadlock, zone: &dyn Zone) {
     heading(out, "LATEST DETECTED DEADLOCK");
     let finder = deadlock.parties[0].session.as_ref().map_or(0, |session| session.id);
     line!(out, "{} 0x{finder:x}", shown_time(deadlock.at, zone));
+    let lines = deadlock_lines(deadlock, |title| format!("{title}\n"));
+    out.push_str(lines.trim_start());
+}
+
+/// A deadlock as notes in the error log, as `innodb_print_all_deadlocks` wants them; `note` makes one of a text.
+pub fn deadlock_notes(deadlock: &Deadlock, note: &dyn Fn(&str) -> String) -> String {
+    let mut out = note("InnoDB: Transactions deadlock detected, dumping detailed information.");
+    out.push_str(&deadlock_lines(deadlock, |title| note(&format!("InnoDB: {title}\n"))));
+    out
+}
+
+/// The parts of a deadlock, each behind what `title` makes of its title.
+fn deadlock_lines(deadlock: &Deadlock, title: impl Fn(&str) -> String) -> String {
+    let mut out = String::new();
     for (place, party) in deadlock.parties.iter().enumerate() {
-        if place > 0 {
-            out.push('\n');
+        out.push_str(&title(&format!("\n*** ({}) TRANSACTION:", place + 1)));
+        party_lines(&mut out, deadlock.at, party);
+        out.push_str(&title("*** WAITING FOR THIS LOCK TO BE GRANTED:"));
+        lock_lines(&mut out, &party.waits_for, party.trx, true);
+        if deadlock.told == Told::Conflicts {
+            out.push_str(&title("*** CONFLICTING WITH:"));
+            let next = &deadlock.parties[(place + 1) % deadlock.parties.len()];
+            lock_lines(&mut out, &next.holds, next.trx, false);
         }
-        line!(out, "*** ({}) TRANSACTION:", place + 1);
-        party_lines(out, deadlock.at, party);
-        line!(out, "*** WAITING FOR THIS LOCK TO BE GRANTED:");
-        lock_lines(out, &party.waits_for, party.trx, true);
-        line!(out, "*** CONFLICTING WITH:");
-        let next = &deadlock.parties[(place + 1) % deadlock.parties.len()];
-        lock_lines(out, &next.holds, next.trx, false);
     }
-    line!(out, "*** WE ROLL BACK TRANSACTION ({})", deadlock.victim + 1);
+    out.push_str(&title(&format!("*** WE ROLL BACK TRANSACTION ({})", deadlock.victim + 1)));
+    out
 }
 
 /// What stands in the first lines of a transaction.

@@ -55,9 +55,42 @@ const PROOFS: &[Proof] = &[
             let login = Login { user: user.clone(), password: "x".into(), ..Login::default() };
             assert!(Client::connect(&world.server.unix(), &login).is_err());
             std::thread::sleep(Duration::from_millis(300));
-            fs::read_to_string(world.server.dir.join("server.log")).expect("a log").contains(&user)
+            server_log(world).contains(&user)
         };
         assert_eq!([logged(world, 0), logged(world, 2)], [false, true]);
+    }),
+    ("innodb_deadlock_report", |world, _| {
+        let latest = ["full", "basic"].map(|report| {
+            run(&mut world.root, &format!("SET GLOBAL innodb_deadlock_report={report}"));
+            meet_in_a_deadlock(world);
+            latest_deadlock(world)
+        });
+        let parts =
+            ["*** (2) TRANSACTION:", "*** WAITING FOR", "*** CONFLICTING WITH:", "UPDATE met SET a = 2"];
+        assert_eq!(parts.map(|part| latest[0].contains(part)), [true, true, true, true], "{}", latest[0]);
+        assert_eq!(parts.map(|part| latest[1].contains(part)), [true, true, false, true], "{}", latest[1]);
+        run(&mut world.root, "SET GLOBAL innodb_deadlock_report=off, innodb_print_all_deadlocks=1");
+        meet_in_a_deadlock(world);
+        assert_eq!(latest_deadlock(world), latest[1]);
+        assert!(!server_log(world).contains("deadlock"));
+        run(&mut world.root, "SET GLOBAL innodb_deadlock_report=DEFAULT, innodb_print_all_deadlocks=0");
+    }),
+    ("innodb_print_all_deadlocks", |world, _| {
+        let logged = |world: &mut World, value: u32| {
+            run(&mut world.root, &format!("SET GLOBAL innodb_print_all_deadlocks={value}"));
+            meet_in_a_deadlock(world);
+            std::thread::sleep(Duration::from_millis(300));
+            server_log(world)
+        };
+        assert!(!logged(world, 0).contains("deadlock"));
+        let told = logged(world, 1);
+        let rest = told.split_once("[Note] InnoDB: Transactions deadlock detected").expect("a deadlock").1;
+        for part in
+            ["InnoDB: \n*** (1) TRANSACTION:\n\nTRANSACTION ", "\nUPDATE met SET a = 2", "WE ROLL BACK"]
+        {
+            assert!(rest.contains(part), "{part}: {told}");
+        }
+        run(&mut world.root, "SET GLOBAL innodb_print_all_deadlocks=0");
     }),
     ("innodb_buffer_pool_size", |world, _| {
         let pages = [32, 48].map(|size| {
@@ -400,6 +433,37 @@ fn alter_meets_writers(world: &mut World) -> Option<u16> {
     run(&mut holder, "COMMIT");
     assert_eq!(written.join().expect("ends"), None);
     altered.join().expect("ends")
+}
+
+/// Two sessions wait for each other, and one of them is the victim.
+fn meet_in_a_deadlock(world: &mut World) {
+    run(&mut world.root, "CREATE OR REPLACE TABLE d.met (id INT PRIMARY KEY, a INT)");
+    run(&mut world.root, "INSERT INTO d.met VALUES (1, 1), (2, 1)");
+    let sessions = [1, 2].map(|own| {
+        let mut session = world.session();
+        run(&mut session, "START TRANSACTION");
+        run(&mut session, &format!("UPDATE met SET a = 1 + 1 WHERE id = {own}"));
+        (session, 3 - own)
+    });
+    let meet = |(mut session, other): (Client, u32)| {
+        let sql = format!("UPDATE met SET a = 2 WHERE id = {other}");
+        std::thread::spawn(move || session.one(&sql).expect("answers").error_code())
+    };
+    let mut met = sessions.map(meet).map(|session| session.join().expect("ends"));
+    met.sort();
+    assert_eq!(met, [None, Some(1213)]);
+}
+
+/// The section of the report, without what stands before and behind it.
+fn latest_deadlock(world: &mut World) -> String {
+    let report = world.root.one("SHOW ENGINE INNODB STATUS").expect("a report").strings();
+    let section = report[0][2].split_once("LATEST DETECTED DEADLOCK").expect("a deadlock").1;
+    section.split_once("\nTRANSACTIONS\n").expect("transactions").0.to_string()
+}
+
+/// What the server has written to its standard error.
+fn server_log(world: &World) -> String {
+    fs::read_to_string(world.server.dir.join("server.log")).expect("a log")
 }
 
 /// A session waits for what another one holds as long as the variable says: not at all, or a second.
