@@ -40,6 +40,7 @@ mod page;
 mod pool_report;
 pub mod prepared;
 mod purge;
+mod purge_ahead;
 mod purge_walk;
 mod recovery;
 mod redo_window;

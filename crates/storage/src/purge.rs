@@ -2,7 +2,7 @@
 //!
 //! A round takes a copy of the oldest snapshot, then goes through the end records of each
 //! segment that this snapshot sees: everybody sees those transactions, so the versions before them are needed by
-//! nobody. A transaction that only inserted or updated in place needs no more than to be passed. Of one that deleted
+//! nobody. Where an old reader keeps it back, it goes ahead for what came and went meanwhile ([`crate::purge_ahead`]). A transaction that only inserted or updated in place needs no more than to be passed. Of one that deleted
 //! rows the chain is walked, and entries that still bear the delete's marker are removed, those of many transactions at a
 //! time ([`crate::purge_walk`]). Then undo pages are freed.
 //!
@@ -31,6 +31,7 @@ use crate::buffer::free::ForAll;
 use crate::engine::{Engine, TreeHandle};
 use crate::error::{Error, Result};
 use crate::fault::StoreError;
+use crate::purge_ahead::Ahead;
 use crate::purge_walk::purge_together;
 use crate::shrink::{Cut, CutDone};
 use crate::snapshot::Snapshot;
@@ -45,7 +46,7 @@ const ERROR_PAUSE: Duration = Duration::from_secs(1);
 /// Rounds that fail for a page that cannot be read before its entry is left where it is.
 const READ_TRIES_MAX: u32 = 10;
 /// Transactions purged in a segment before the next has its turn, where nobody chose.
-const BATCH: usize = 512;
+pub(crate) const BATCH: usize = 512;
 
 /// How often the undo file's length is looked at.
 const LENGTH_LOOK: Duration = Duration::from_secs(2);
@@ -60,8 +61,9 @@ pub(crate) fn start(engine: &Arc<Engine>) {
         let _for_all = ForAll::begin();
         let engine = purging;
         let mut length = Length { next_look: time::now(), cut: None };
+        let mut ahead = Ahead::default();
         let round = || {
-            let count = engine.background_round().and_then(|count| {
+            let count = engine.background_round(&mut ahead).and_then(|count| {
                 engine.mind_length(&mut length)?;
                 Ok(count)
             });
@@ -112,11 +114,14 @@ struct Length {
 }
 
 impl Engine {
-    fn background_round(self: &Arc<Self>) -> Result<u64> {
+    fn background_round(self: &Arc<Self>, ahead: &mut Ahead) -> Result<u64> {
         self.views.refresh(self);
         // None waits for the other's damage.
         let (freed, purged) = (self.free_values(), self.purge_round());
-        let count = freed? + purged?;
+        let mut count = freed? + purged?;
+        if count == 0 {
+            count = self.purge_ahead(ahead)?;
+        }
         self.purge.failures.store(0, Ordering::Relaxed);
         if count == 0 && self.undo.history_len() != 0 && self.snapshots.len() == 0 {
             // What is left ended beyond the durable end of the log; a rollback waits for no log, so nobody else may.
@@ -207,7 +212,7 @@ impl Engine {
         for segment in 0..self.undo.segment_count() {
             let may_pass = |end: &Common| self.snapshots.sees(oldest, &self.table, end.trx);
             let ended = self.undo.next_ended(segment, batch, may_pass)?;
-            let (purged, result) = purge_together(self, &ended);
+            let (purged, result) = purge_together(self, &ended, None);
             ended[..purged].iter().for_each(|ended| self.undo.pass(segment, ended));
             result?;
             count += purged as u64 + self.undo.free_passed(segment)?;

@@ -20,11 +20,14 @@ use crate::error::{Error, Result};
 use crate::fault::StoreError;
 use crate::layout::PAGE;
 use crate::rollback::{overflow_ref, read_record, remove_deleted};
+use crate::snapshot::View;
 use crate::tree::{OverflowRef, Tree};
 use crate::undo::{
     ChangeRecord, Common, END_HAS_DELETES, END_HAS_OVERFLOW, Kind, UndoPtr, decode_change, middle_offset,
 };
 use crate::undo_log::Ended;
+use crate::version::finds_row_behind;
+use crate::views::{Listed, Readers};
 
 /// Fibers at work on a batch where nobody chose: about as many reads at once keep a device busy. Among many transactions that change
 /// rows they would have too small a part of it, and of the processors: then one for so many of those.
@@ -43,6 +46,8 @@ struct Shared {
     /// The first that failed, and why.
     failed: Mutex<Option<(usize, Error)>>,
     done: Semaphore,
+    /// Who may need what they deleted; none where everybody sees them.
+    readers: Option<Readers>,
 }
 
 /// Says that a fiber is done with its share, however it ends.
@@ -74,7 +79,7 @@ impl Shared {
         while self.failed.lock().is_none() {
             done.at = self.next.fetch_add(1, Ordering::Relaxed);
             let Some(end) = self.ends.get(done.at) else { return };
-            if let Err(error) = engine.purge_transaction(end) {
+            if let Err(error) = engine.purge_transaction(end, self.readers.as_ref()) {
                 self.note(done.at, error);
             }
         }
@@ -101,9 +106,14 @@ impl Replaced {
     }
 }
 
-/// Does what these transactions have left to do; gives how many of them, from the first on, are done with. Waits.
-pub(crate) fn purge_together(engine: &Arc<Engine>, ended: &[Ended]) -> (usize, Result<()>) {
-    let has_work = |ended: &&Ended| ended.common.flags & (END_HAS_DELETES | END_HAS_OVERFLOW) != 0;
+/// Does what these transactions have left to do; gives how many of them, from the first on, are done with. Where not everybody
+/// sees them, only what none of the `readers` needs goes. Waits.
+pub(crate) fn purge_together(
+    engine: &Arc<Engine>,
+    ended: &[Ended],
+    readers: Option<Readers>,
+) -> (usize, Result<()>) {
+    let has_work = |ended: &&Ended| ended.common.flags & work_of(readers.as_ref()) != 0;
     let room = engine.pool_bytes() / PAGE as u64 / FRAMES_EACH;
     let usual = FIBERS_USUAL.max(engine.active.len() / TRANSACTIONS_FOR_EACH);
     let most = engine.purge.chosen(&engine.purge.fibers_max, usual);
@@ -118,6 +128,7 @@ pub(crate) fn purge_together(engine: &Arc<Engine>, ended: &[Ended]) -> (usize, R
         next: AtomicUsize::new(0),
         failed: Mutex::new(None),
         done: Semaphore::new(0),
+        readers,
     });
     // All of them are fibers of their own: a panic in one is an error of this batch, and purge goes on.
     for _ in 0..fibers {
@@ -134,11 +145,21 @@ pub(crate) fn purge_together(engine: &Arc<Engine>, ended: &[Ended]) -> (usize, R
     }
 }
 
+/// The flags of transactions that have something to do.
+fn work_of(readers: Option<&Readers>) -> u8 {
+    match readers {
+        Some(_) => END_HAS_DELETES,
+        None => END_HAS_DELETES | END_HAS_OVERFLOW,
+    }
+}
+
 impl Engine {
-    fn purge_transaction(&self, end: &Common) -> Result<()> {
-        if end.flags & (END_HAS_DELETES | END_HAS_OVERFLOW) == 0 {
+    fn purge_transaction(&self, end: &Common, readers: Option<&Readers>) -> Result<()> {
+        if end.flags & work_of(readers) == 0 {
             return Ok(());
         }
+        let listed = readers.map(|readers| readers.listed(self));
+        let blind = listed.as_ref().map_or_else(Vec::new, |listed| listed.blind_to(end.trx));
         let mut replaced = Replaced::default();
         self.walk_transaction(end, |at, change, tree| {
             if let Some(old) = change.old.filter(|old| old.header.is_deleted() && old.header.trx == end.trx) {
@@ -146,14 +167,31 @@ impl Engine {
             }
             match (change.common.kind, &change.old) {
                 (Kind::Delete, _) if replaced.take(at) => Ok(()),
-                (Kind::Delete, _) => remove_deleted(self, tree.tree(), change.key, end.trx, at).map(|_| ()),
-                (Kind::Update, Some(old)) if old.header.is_overflow() => {
+                (Kind::Delete, old) => {
+                    if let (Some(listed), Some(old)) = (&listed, old)
+                        && (old.header.is_overflow() || self.is_needed(listed, &blind, change)?)
+                    {
+                        return Ok(());
+                    }
+                    remove_deleted(self, tree.tree(), change.key, end.trx, at).map(|_| ())
+                }
+                (Kind::Update, Some(old)) if listed.is_none() && old.header.is_overflow() => {
                     let value = overflow_ref(change.tree, old.middle())?;
                     self.free_old_value(at, change.key.len(), tree.tree(), value.page)
                 }
                 _ => Ok(()),
             }
         })
+    }
+
+    /// Whether one of `blind`, who do not see this delete, finds a row behind it; also where that is not known. Waits.
+    fn is_needed(&self, listed: &Listed<'_>, blind: &[&View], change: &ChangeRecord<'_>) -> Result<bool> {
+        for view in blind {
+            if finds_row_behind(self, change, |trx| listed.any_sees(&[*view], trx))? {
+                return Ok(true);
+            }
+        }
+        Ok(!listed.is_current())
     }
 
     /// Frees what is left of the old value that the undo record at `at` names, which comes to name less and less. Waits.

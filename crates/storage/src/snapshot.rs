@@ -68,6 +68,13 @@ pub(crate) struct View {
     shard: u16,
 }
 
+impl View {
+    /// What orders snapshots; equal for those that see the same.
+    pub(crate) fn age(&self) -> (u64, u64) {
+        (self.csn, self.next)
+    }
+}
+
 impl SnapshotSet {
     /// A set with one shard for each of `workers`.
     pub(crate) fn new(workers: usize) -> SnapshotSet {
@@ -147,8 +154,8 @@ impl SnapshotSet {
                 shard: index as u16,
             }));
         }
-        all.sort_unstable_by_key(|view| (view.csn, view.next));
-        all.dedup_by_key(|view| (view.csn, view.next));
+        all.sort_unstable_by_key(View::age);
+        all.dedup_by_key(|view| view.age());
         all
     }
 
@@ -156,7 +163,7 @@ impl SnapshotSet {
     /// least one of both.
     pub(crate) fn keep(&self, view: &View) -> Option<Snapshot> {
         let mut shard = self.shards[view.shard as usize].lock();
-        let same = |entry: &&Entry| entry.taken && entry.age() == (view.csn, view.next);
+        let same = |entry: &&Entry| entry.taken && entry.age() == view.age();
         let entry = shard.entries.iter().find(same)?.clone();
         Some(Self::put(&mut shard, view.shard as usize, Entry { reads: false, ..entry }))
     }

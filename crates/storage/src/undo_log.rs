@@ -114,7 +114,7 @@ struct Segment {
     passed: Mutex<Passed>,
 }
 
-/// Pages that purge has gone through and that are not freed, as far as they are known: their `seq` from `first` on.
+/// Pages that purge, or who goes ahead of it, has gone through and that are not freed, as far as they are known: their `seq` from `first` on.
 #[derive(Default)]
 struct Passed {
     first: u64,
@@ -203,7 +203,7 @@ pub(crate) struct Ended {
     /// Its end record.
     pub(crate) common: Common,
     /// Behind that record.
-    place: PurgeState,
+    pub(crate) place: PurgeState,
 }
 
 /// Room for one record at the end of a segment, its page latched.
@@ -528,8 +528,38 @@ impl UndoLog {
         max: usize,
         may_pass: impl Fn(&Common) -> bool,
     ) -> StoreResult<Vec<Ended>> {
+        let place = *self.segments[segment].purge.lock();
+        self.ended_from(segment, place, max, may_pass, |place| {
+            *self.segments[segment].purge.lock() = *place;
+        })
+    }
+
+    /// The same from where somebody stands who goes ahead of purge, `place`; it comes to stand before the first of them, and
+    /// goes past them by [`Ended::place`]. For who purges.
+    pub(crate) fn next_ended_ahead(
+        &self,
+        segment: usize,
+        place: &mut PurgeState,
+        max: usize,
+        may_pass: impl Fn(&Common) -> bool,
+    ) -> StoreResult<Vec<Ended>> {
+        let purge = *self.segments[segment].purge.lock();
+        if (place.at_seq, place.at.offset) < (purge.at_seq, purge.at.offset) {
+            *place = purge;
+        }
+        self.ended_from(segment, *place, max, may_pass, |before| *place = *before)
+    }
+
+    /// Ended transactions from `place` on; `stand` is told the place before the first.
+    fn ended_from(
+        &self,
+        segment: usize,
+        mut place: PurgeState,
+        max: usize,
+        may_pass: impl Fn(&Common) -> bool,
+        mut stand: impl FnMut(&PurgeState),
+    ) -> StoreResult<Vec<Ended>> {
         let mut found = Vec::new();
-        let mut place = *self.segments[segment].purge.lock();
         let mut pages = 0;
         if place.head != 0 {
             self.ahead.lock().come_to(place.at.page)?;
@@ -541,7 +571,7 @@ impl UndoLog {
                 end => end?,
             };
             if found.is_empty() {
-                *self.segments[segment].purge.lock() = place;
+                stand(&place);
             }
             match end {
                 Next::End(common) if may_pass(&common) => {

@@ -28,7 +28,7 @@ use crate::error::Result;
 use crate::row::Header;
 use crate::snapshot::View;
 use crate::txn::State;
-use crate::undo::{JUMPS_MAX, OldVersion, decode_change};
+use crate::undo::{ChangeRecord, JUMPS_MAX, OldVersion, decode_change};
 use crate::views::Listed;
 
 /// Undo records that one writer reads at most to find a jump.
@@ -115,18 +115,52 @@ fn walk(
             let change = decode_change(bytes)?;
             let old = change.old.filter(|_| change.common.trx == header.trx)?;
             old.apply(row)?;
-            // Who is getting its commit number holds all latches that it needs: `sees` may wait for it under this one.
-            let jump = match change.jumps[0].is_some() && !sees(old.header.trx) {
-                true => change.jumps.iter().flatten().rev().find(|jump| !sees(jump.past)),
-                false => None,
-            };
-            match jump {
-                Some(jump) => jump.version.apply(row).map(|()| jump.version.header),
+            match jump_for(&change, old.header, &sees) {
+                Some(jump) => jump.apply(row).map(|()| jump.header),
                 None => Some(old.header),
             }
         })?;
     }
     Ok(Some(header).filter(|header| !header.is_deleted()))
+}
+
+/// Where a reader goes on behind `change`, which it does not see, if not at the old version, whose header is `old`.
+fn jump_for<'a>(
+    change: &'a ChangeRecord<'a>,
+    old: Header,
+    sees: impl Fn(TrxId) -> bool,
+) -> Option<&'a OldVersion<'a>> {
+    // Who is getting its commit number holds all latches that it needs: `sees` may wait for it under an undo page's.
+    if change.jumps[0].is_none() || sees(old.trx) {
+        return None;
+    }
+    change.jumps.iter().flatten().rev().find(|jump| !sees(jump.past)).map(|jump| &jump.version)
+}
+
+/// Whether a reader who does not see `change` finds a row there all the same. Waits.
+pub(crate) fn finds_row_behind(
+    engine: &Engine,
+    change: &ChangeRecord<'_>,
+    sees: impl Fn(TrxId) -> bool,
+) -> Result<bool> {
+    let behind = |change: &ChangeRecord<'_>| {
+        let old = change.old.as_ref()?.header;
+        Some(jump_for(change, old, &sees).map_or(old, |jump| jump.header))
+    };
+    let mut next = behind(change);
+    while let Some(header) = next {
+        if sees(header.trx) {
+            return Ok(!header.is_deleted());
+        }
+        if header.is_fresh() {
+            break;
+        }
+        next = engine.undo.read(header.undo, |bytes| {
+            let change = decode_change(bytes).filter(|change| change.common.trx == header.trx)?;
+            behind(&change).map(Some)
+        })?;
+    }
+    Ok(false)
 }
 
 /// Looks for jumps for the undo record of whoever replaces the version `header`, `row` of `key`; `own` is the writer. The

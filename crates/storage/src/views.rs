@@ -43,21 +43,34 @@ struct Look {
     fence: u64,
 }
 
-#[derive(Default)]
-struct List {
+/// The readers of a moment.
+#[derive(Default, Clone)]
+pub(crate) struct Readers {
     /// The oldest first; none if there is no list.
     views: Vec<View>,
-    /// Keeps what the oldest needs.
-    oldest: Option<Snapshot>,
     fence: u64,
     freezes: u64,
+}
+
+#[derive(Default)]
+struct List {
+    readers: Readers,
+    /// Keeps what the oldest needs.
+    oldest: Option<Snapshot>,
     made: Option<Instant>,
 }
 
-/// The list, held for reading.
+/// The list, for who asks what its readers need.
 pub(crate) struct Listed<'e> {
     engine: &'e Engine,
-    list: RwLockReadGuard<'e, List>,
+    readers: Kept<'e>,
+}
+
+enum Kept<'e> {
+    /// Held for reading.
+    List(RwLockReadGuard<'e, List>),
+    /// As it was.
+    Copy(&'e Readers),
 }
 
 impl Views {
@@ -86,11 +99,12 @@ impl Views {
 
     /// The list, made anew where it is too old to know how `trx` ended. A latch may be held.
     pub(crate) fn listed<'e>(&'e self, engine: &'e Engine, trx: TrxId) -> Option<Listed<'e>> {
-        let listed = Listed { engine, list: self.list.read() };
-        if listed.views().is_empty() {
+        let list = self.list.read();
+        if list.readers.views.is_empty() {
             return None;
         }
-        let stale = listed.list.made.is_none_or(|made| made + RENEW_AFTER <= time::now());
+        let stale = list.made.is_none_or(|made| made + RENEW_AFTER <= time::now());
+        let listed = Listed { engine, readers: Kept::List(list) };
         let renew = stale && (!listed.is_current() || !listed.is_seen_by_others(trx));
         if renew {
             drop(listed);
@@ -98,9 +112,14 @@ impl Views {
             if let Some(mut list) = self.list.try_write() {
                 self.renew(engine, &mut list);
             }
-            return Some(Listed { engine, list: self.list.read() });
+            return Some(Listed { engine, readers: Kept::List(self.list.read()) });
         }
         Some(listed)
+    }
+
+    /// The readers of the list, for who waits while it asks. It may not be purged meanwhile: see invariant 1.
+    pub(crate) fn readers(&self) -> Readers {
+        self.list.read().readers.clone()
     }
 
     fn renew(&self, engine: &Engine, list: &mut List) {
@@ -125,7 +144,7 @@ impl Views {
             engine.snapshots.release(before);
         }
         self.any.store(!views.is_empty(), Ordering::Relaxed);
-        *list = List { views, oldest, fence, freezes, made: Some(time::now()) };
+        *list = List { readers: Readers { views, fence, freezes }, oldest, made: Some(time::now()) };
     }
 
     /// Lets go of what the list keeps.
@@ -139,22 +158,36 @@ impl Views {
     }
 }
 
+impl Readers {
+    /// The oldest of them.
+    pub(crate) fn oldest(&self) -> Option<&View> {
+        self.views.first()
+    }
+
+    /// They, for who asks.
+    pub(crate) fn listed<'e>(&'e self, engine: &'e Engine) -> Listed<'e> {
+        Listed { engine, readers: Kept::Copy(self) }
+    }
+}
+
 impl Listed<'_> {
-    /// The listed readers, the oldest first.
-    pub(crate) fn views(&self) -> &[View] {
-        &self.list.views
+    fn readers(&self) -> &Readers {
+        match &self.readers {
+            Kept::List(list) => &list.readers,
+            Kept::Copy(readers) => readers,
+        }
     }
 
     /// Whether what was asked so far counts: see invariant 2.
     pub(crate) fn is_current(&self) -> bool {
-        self.engine.snapshots.freezes() == self.list.freezes
+        self.engine.snapshots.freezes() == self.readers().freezes
     }
 
     /// Whether all that are not listed see what `trx` wrote.
     pub(crate) fn is_seen_by_others(&self, trx: TrxId) -> bool {
         match self.engine.table.lookup(trx) {
             Some(TrxState::Active) => false,
-            Some(TrxState::Ended(csn)) => csn <= self.list.fence,
+            Some(TrxState::Ended(csn)) => csn <= self.readers().fence,
             None => true,
         }
     }
@@ -168,7 +201,7 @@ impl Listed<'_> {
     /// The listed readers that do not see what `trx` wrote.
     pub(crate) fn blind_to(&self, trx: TrxId) -> Vec<&View> {
         let state = self.engine.table.lookup(trx);
-        self.list.views.iter().filter(|view| !sees(view, trx, state)).collect()
+        self.readers().views.iter().filter(|view| !sees(view, trx, state)).collect()
     }
 }
 

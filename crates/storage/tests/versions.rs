@@ -4,6 +4,7 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -153,6 +154,87 @@ fn commits_that_are_not_durable_yet_do_not_make_the_way_longer() {
     });
 }
 
+/// Puts a row and deletes it, each in a transaction.
+fn come_and_go(engine: &Arc<Engine>, tree: &TreeHandle, n: u32, row: &str) {
+    let mut txn = rr(engine);
+    put(&mut txn, tree, n, row);
+    txn.commit().unwrap();
+    del(&mut txn, tree, n).unwrap();
+    txn.commit().unwrap();
+}
+
+/// Whether an entry is there, deleted or not.
+fn is_there(engine: &Arc<Engine>, tree: &TreeHandle, n: u32) -> bool {
+    let key = k(n);
+    let range = ScanRange { lower: Bound::Included(&key), upper: Bound::Included(&key), ..ScanRange::ALL };
+    engine.row_estimate(tree, range).unwrap() != 0
+}
+
+#[test]
+fn what_came_and_went_does_not_stay_for_an_old_reader() {
+    with_rows(&[1, 2], |engine, tree| {
+        let mut old = rr(engine);
+        old.take_snapshot();
+        let mut writer = rr(engine);
+        for n in [1, 2] {
+            del(&mut writer, tree, n).unwrap();
+        }
+        writer.commit().unwrap();
+        for _ in 0..3 {
+            come_and_go(engine, tree, 1, "back");
+            come_and_go(engine, tree, 4, "a row of nobody");
+        }
+        put(&mut writer, tree, 3, "3");
+        writer.commit().unwrap();
+        let mut middle = rr(engine);
+        middle.take_snapshot();
+        del(&mut writer, tree, 3).unwrap();
+        writer.commit().unwrap();
+        come_and_go(engine, tree, 3, "again");
+        come_and_go(engine, tree, 5, &"long".repeat(100_000));
+        (10..2000).for_each(|n| come_and_go(engine, tree, n, "queued"));
+        fiber::sleep(Duration::from_secs(4));
+        assert!(engine.status().history_len > 2000, "purge went past a snapshot");
+        let left: Vec<u32> = (1..2000).filter(|n| is_there(engine, tree, *n)).collect();
+        assert_eq!(left, [1, 2, 3, 5], "needed by the old reader, by the middle one, and long");
+        assert_eq!(rows_of(&mut old, tree), Rows::from([(1, "1".into()), (2, "2".into())]));
+        assert_eq!(rows_of(&mut middle, tree), Rows::from([(3, "3".into())]));
+        // The next go as they come, and what only the old reader needs as soon as it ends.
+        (2000..3000).for_each(|n| come_and_go(engine, tree, n, "queued"));
+        old.commit().unwrap();
+        fiber::sleep(Duration::from_secs(2));
+        let left: Vec<u32> = (1..3000).filter(|n| is_there(engine, tree, *n)).collect();
+        assert_eq!(left, [3, 5]);
+        middle.commit().unwrap();
+        fiber::sleep(Duration::from_secs(2));
+        assert_eq!(engine.status().history_len, 0);
+        assert!(!(1..3000).any(|n| is_there(engine, tree, n)));
+        assert_eq!(engine.check_tree(tree).unwrap(), Vec::<String>::new());
+    });
+}
+
+#[test]
+fn a_reader_that_the_ring_of_transactions_has_outrun_keeps_what_it_sees_and_no_more() {
+    with_rows(&[1], |engine, tree| {
+        let mut old = rr(engine);
+        let mut writer = rr(engine);
+        put(&mut writer, tree, 2, "not committed yet");
+        old.take_snapshot();
+        writer.commit().unwrap();
+        for n in [1, 2] {
+            del(&mut writer, tree, n).unwrap();
+        }
+        writer.commit().unwrap();
+        for round in 0..80_000 {
+            come_and_go(engine, tree, 10 + round % 100, "queued");
+        }
+        fiber::sleep(Duration::from_secs(3));
+        let left: Vec<u32> = (1..200).filter(|n| is_there(engine, tree, *n)).collect();
+        assert_eq!(left, [1]);
+        assert_eq!(rows_of(&mut old, tree), Rows::from([(1, "1".into())]));
+    });
+}
+
 /// A writer and what it has changed and not committed.
 struct Writer {
     txn: Txn,
@@ -242,7 +324,8 @@ fn one_world(engine: &Arc<Engine>, shape: Shape) {
                 readers.push((reader, committed.clone()));
             }
             1 if !readers.is_empty() => drop(readers.swap_remove(random(readers.len() as u64) as usize)),
-            2 => fiber::sleep(Duration::from_millis(random(60))),
+            // Now and then long enough for purge to go ahead of the oldest.
+            2 => fiber::sleep(Duration::from_millis(if one_in(4) { 1500 } else { random(60) })),
             3 => writers[turn].end(&mut committed),
             4 => {
                 writers[turn].savepoint = Some((writers[turn].txn.savepoint(), writers[turn].pending.clone()))
