@@ -20,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::fault::StoreError;
 use crate::layout::PAGE;
 use crate::rollback::{overflow_ref, read_record, remove_deleted};
+use crate::row::Header;
 use crate::snapshot::View;
 use crate::tree::{OverflowRef, Tree};
 use crate::undo::{
@@ -153,6 +154,14 @@ fn work_of(readers: Option<&Readers>) -> u8 {
     }
 }
 
+/// Whether the entry at `key` is deleted, by the record at `at`. Waits.
+fn is_deleted_at(tree: &Tree, key: &[u8], at: UndoPtr) -> Result<bool> {
+    let leaf = tree.leaf_for_read(key)?;
+    let Ok(slot) = leaf.search(key) else { return Ok(false) };
+    let (header, _) = Header::split(leaf.value(slot));
+    Ok(header.is_deleted() && header.undo == at)
+}
+
 impl Engine {
     fn purge_transaction(&self, end: &Common, readers: Option<&Readers>) -> Result<()> {
         if end.flags & work_of(readers) == 0 {
@@ -167,14 +176,10 @@ impl Engine {
             }
             match (change.common.kind, &change.old) {
                 (Kind::Delete, _) if replaced.take(at) => Ok(()),
-                (Kind::Delete, old) => {
-                    if let (Some(listed), Some(old)) = (&listed, old)
-                        && (old.header.is_overflow() || self.is_needed(listed, &blind, change)?)
-                    {
-                        return Ok(());
-                    }
-                    remove_deleted(self, tree.tree(), change.key, end.trx, at).map(|_| ())
-                }
+                (Kind::Delete, _) => match &listed {
+                    Some(listed) if self.must_stay(listed, &blind, at, change, tree.tree())? => Ok(()),
+                    _ => remove_deleted(self, tree.tree(), change.key, end.trx, at).map(|_| ()),
+                },
                 (Kind::Update, Some(old)) if listed.is_none() && old.header.is_overflow() => {
                     let value = overflow_ref(change.tree, old.middle())?;
                     self.free_old_value(at, change.key.len(), tree.tree(), value.page)
@@ -184,8 +189,24 @@ impl Engine {
         })
     }
 
-    /// Whether one of `blind`, who do not see this delete, finds a row behind it; also where that is not known. Waits.
-    fn is_needed(&self, listed: &Listed<'_>, blind: &[&View], change: &ChangeRecord<'_>) -> Result<bool> {
+    /// Whether the entry that the record at `at` deleted must stay for one of `blind`, who do not see the delete; also where
+    /// that is not known, or the entry is not there. Waits.
+    fn must_stay(
+        &self,
+        listed: &Listed<'_>,
+        blind: &[&View],
+        at: UndoPtr,
+        change: &ChangeRecord<'_>,
+        tree: &Tree,
+    ) -> Result<bool> {
+        let Some(old) = &change.old else { return Ok(true) };
+        if old.header.is_overflow() {
+            return Ok(true);
+        }
+        // The way back may be long: it is worth going only from the newest version.
+        if !old.header.is_fresh() && !is_deleted_at(tree, change.key, at)? {
+            return Ok(true);
+        }
         for view in blind {
             if finds_row_behind(self, change, |trx| listed.any_sees(&[*view], trx))? {
                 return Ok(true);

@@ -62,7 +62,7 @@ pub(crate) struct SnapshotSet {
 pub(crate) struct View {
     /// Commits up to this LSN.
     pub(crate) csn: u64,
-    /// Of ids that the table has forgotten all but these; `None` is all.
+    /// Of ids that the table has forgotten, and that were given before, all but these; `None` is all.
     pub(crate) unseen: Option<Arc<[u64]>>,
     next: u64,
     shard: u16,
@@ -72,6 +72,12 @@ impl View {
     /// What orders snapshots; equal for those that see the same.
     pub(crate) fn age(&self) -> (u64, u64) {
         (self.csn, self.next)
+    }
+
+    /// Whether it sees the work of `id`, which the table has forgotten.
+    pub(crate) fn sees_forgotten(&self, id: TrxId) -> bool {
+        let unseen = self.unseen.as_ref();
+        id.0 < self.next && unseen.is_none_or(|unseen| unseen.binary_search(&id.0).is_err())
     }
 }
 

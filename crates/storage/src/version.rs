@@ -33,6 +33,8 @@ use crate::views::Listed;
 
 /// Undo records that one writer reads at most to find a jump.
 const STEPS_MAX: u32 = 32;
+/// Undo records that are read at most to learn whether somebody finds a row.
+const STEPS_BEHIND_MAX: u32 = 256;
 
 /// A row's version on the way back.
 struct Place {
@@ -137,7 +139,7 @@ fn jump_for<'a>(
     change.jumps.iter().flatten().rev().find(|jump| !sees(jump.past)).map(|jump| &jump.version)
 }
 
-/// Whether a reader who does not see `change` finds a row there all the same. Waits.
+/// Whether a reader who does not see `change` finds a row there all the same, or may: the way back can be too long. Waits.
 pub(crate) fn finds_row_behind(
     engine: &Engine,
     change: &ChangeRecord<'_>,
@@ -147,20 +149,19 @@ pub(crate) fn finds_row_behind(
         let old = change.old.as_ref()?.header;
         Some(jump_for(change, old, &sees).map_or(old, |jump| jump.header))
     };
-    let mut next = behind(change);
-    while let Some(header) = next {
+    let Some(mut header) = behind(change) else { return Ok(false) };
+    for _ in 0..STEPS_BEHIND_MAX {
         if sees(header.trx) {
             return Ok(!header.is_deleted());
         }
         if header.is_fresh() {
-            break;
+            return Ok(false);
         }
-        next = engine.undo.read(header.undo, |bytes| {
-            let change = decode_change(bytes).filter(|change| change.common.trx == header.trx)?;
-            behind(&change).map(Some)
+        header = engine.undo.read(header.undo, |bytes| {
+            behind(&decode_change(bytes).filter(|change| change.common.trx == header.trx)?)
         })?;
     }
-    Ok(false)
+    Ok(true)
 }
 
 /// Looks for jumps for the undo record of whoever replaces the version `header`, `row` of `key`; `own` is the writer. The

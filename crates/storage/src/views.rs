@@ -210,6 +210,6 @@ fn sees(view: &View, trx: TrxId, state: Option<TrxState>) -> bool {
     match state {
         Some(TrxState::Active) => false,
         Some(TrxState::Ended(csn)) => csn <= view.csn,
-        None => view.unseen.as_ref().is_none_or(|unseen| unseen.binary_search(&trx.0).is_err()),
+        None => view.sees_forgotten(trx),
     }
 }
