@@ -97,6 +97,8 @@ pub(crate) struct Background {
     pub(crate) batches: AtomicU64,
     /// Fibers of the last of them.
     pub(crate) fibers: AtomicU64,
+    /// Entries removed ahead of an old reader.
+    pub(crate) ahead: AtomicU64,
 }
 
 impl Background {
@@ -255,6 +257,8 @@ pub struct EngineStatus {
     pub purge_batches: u64,
     /// Fibers at work on the last of them (gauge).
     pub purge_fibers: u64,
+    /// Deleted entries removed while an old reader kept the history of their deletion.
+    pub purged_ahead: u64,
     /// Every snapshot knows the transactions below (gauge).
     pub purge_limit: u64,
     /// Deadlocks found.
@@ -385,6 +389,7 @@ impl Engine {
             trx_queued: queued as u64,
             purge_batches: count(&self.purge.batches),
             purge_fibers: count(&self.purge.fibers),
+            purged_ahead: count(&self.purge.ahead),
             next_trx_id,
             purge_limit: self.snapshots.oldest_next().unwrap_or(next_trx_id).min(next_trx_id),
             deadlocks: count(&self.waits.deadlocks),

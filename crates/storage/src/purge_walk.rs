@@ -178,7 +178,13 @@ impl Engine {
                 (Kind::Delete, _) if replaced.take(at) => Ok(()),
                 (Kind::Delete, _) => match &listed {
                     Some(listed) if self.must_stay(listed, &blind, at, change, tree.tree())? => Ok(()),
-                    _ => remove_deleted(self, tree.tree(), change.key, end.trx, at).map(|_| ()),
+                    _ => {
+                        let removed = remove_deleted(self, tree.tree(), change.key, end.trx, at)?;
+                        if removed && listed.is_some() {
+                            self.purge.ahead.fetch_add(1, Ordering::Relaxed);
+                        }
+                        Ok(())
+                    }
                 },
                 (Kind::Update, Some(old)) if listed.is_none() && old.header.is_overflow() => {
                     let value = overflow_ref(change.tree, old.middle())?;

@@ -115,6 +115,7 @@ fn transactions(state: &ServerState, figures: &Figures) -> Json {
         ("next_id", Json::Number(status.next_trx_id)),
         ("purge_limit", Json::Number(status.purge_limit)),
         ("history_length", Json::Number(status.history_len)),
+        ("purged_ahead", Json::Number(status.purged_ahead)),
         ("undo_pages", Json::Number(status.undo_pages)),
         ("snapshots", Json::Number(status.snapshots)),
         ("writing", Json::Number(status.trx_active)),

@@ -156,6 +156,13 @@ const METRICS: &[Metric] = &[
     ("trx_rseg_current_size", "transaction", VALUE, |s| s.undo_pages, "pages of undo"),
     ("purge_invoked", "purge", GROWS, |s| s.purge_batches, "batches of purge that had something to remove"),
     ("purge_fibers", "purge", VALUE, |s| s.purge_fibers, "fibers at work on the last batch of purge"),
+    (
+        "purge_ahead",
+        "purge",
+        GROWS,
+        |s| s.purged_ahead,
+        "deleted entries removed while an old reader kept the history of their deletion",
+    ),
     ("log_lsn_last_flush", "recovery", VALUE, |s| s.store.durable_lsn, "durable end of the log"),
     ("log_lsn_last_checkpoint", "recovery", VALUE, |s| s.store.checkpoint_lsn, "where recovery would start"),
     ("log_lsn_current", "recovery", VALUE, |s| s.store.lsn, "end of the log"),

@@ -42,7 +42,7 @@ pub fn run(options: &Options) -> Result<String, String> {
     };
     let mut out = format!(
         "## Long readers, big writers, purge\n\nA pool of {POOL_MIB} MiB. A reader holds a snapshot for {:.0} s while {WRITERS} \
-         writers change {HOT_ROWS} rows {:.0} times a second; reads are medians in microseconds.\n\n",
+         writers change {HOT_ROWS} rows {:.0} times a second, and an index on them; reads are medians in microseconds.\n\n",
         sizes.held,
         f64::from(WRITERS * AT_ONCE) * STATEMENTS
     );
@@ -98,9 +98,22 @@ fn run_all(client: &mut Client, statements: &[&str]) -> Result<(), String> {
 
 /// Median time of a point read, in microseconds.
 fn point_reads(client: &mut Client, count: usize) -> Result<f64, String> {
+    reads(client, count, |n| format!("SELECT n FROM readers.t WHERE id = {n}"))
+}
+
+/// The same of a count over a tenth of the index that the writers change.
+fn index_reads(client: &mut Client, count: usize) -> Result<f64, String> {
+    reads(client, count / 10, |n| {
+        let last = n + HOT_ROWS / 10 - 1;
+        format!("SELECT COUNT(*) FROM readers.t FORCE INDEX (k) WHERE k BETWEEN {n} AND {last}")
+    })
+}
+
+/// Median time of a statement with a number below [`HOT_ROWS`], in microseconds.
+fn reads(client: &mut Client, count: usize, statement: impl Fn(u32) -> String) -> Result<f64, String> {
     let mut times = Vec::with_capacity(count);
     for n in 0..count as u32 {
-        let sql = format!("SELECT n FROM readers.t WHERE id = {}", n * 7919 % HOT_ROWS);
+        let sql = statement(n * 7919 % HOT_ROWS);
         let start = Instant::now();
         client.run(&sql).map_err(|error| error.to_string())?;
         times.push(start.elapsed().as_secs_f64() * 1e6);
@@ -136,7 +149,9 @@ fn write_hot(server: &Server, number: u32, stop: &AtomicBool, changed: &AtomicU6
         let first = turn * AT_ONCE % HOT_ROWS;
         turn += WRITERS;
         let last = first + AT_ONCE - 1;
-        let sql = format!("UPDATE readers.t SET n = n + 1 WHERE id BETWEEN {first} AND {last}");
+        let sql = format!(
+            "UPDATE readers.t SET n = n + 1, k = (n * 31 + id * 17) % {HOT_ROWS} WHERE id BETWEEN {first} AND {last}"
+        );
         run_all(&mut client, &[&sql])?;
         changed.fetch_add(u64::from(AT_ONCE), Ordering::Relaxed);
         next += Duration::from_secs_f64(1.0 / STATEMENTS);
@@ -147,9 +162,9 @@ fn write_hot(server: &Server, number: u32, stop: &AtomicBool, changed: &AtomicU6
 
 fn long_reader(server: &Server, sizes: &Sizes) -> Result<Figures, String> {
     let mut other = client(server)?;
-    let table = "CREATE TABLE readers.t (id INT PRIMARY KEY, n INT NOT NULL, pad CHAR(100) NOT NULL)";
+    let table = "CREATE TABLE readers.t (id INT PRIMARY KEY, n INT NOT NULL, k INT NOT NULL, pad CHAR(100) NOT NULL, KEY (k))";
     run_all(&mut other, &["CREATE DATABASE readers", table])?;
-    let rows: Vec<String> = (0..HOT_ROWS).map(|id| format!("({id}, 0, 'x')")).collect();
+    let rows: Vec<String> = (0..HOT_ROWS).map(|id| format!("({id}, 0, {id}, 'x')")).collect();
     run_all(&mut other, &[&format!("INSERT INTO readers.t VALUES {}", rows.join(", "))])?;
     let (stop, changed) = (AtomicBool::new(false), AtomicU64::new(0));
     let failed = Mutex::new(None);
@@ -180,6 +195,7 @@ fn beside_writers(
 ) -> Result<Figures, String> {
     thread::sleep(Duration::from_secs(1));
     let before = point_reads(other, sizes.reads)?;
+    let index_before = index_reads(other, sizes.reads)?;
     let mut old = client(server)?;
     run_all(&mut old, &["START TRANSACTION WITH CONSISTENT SNAPSHOT"])?;
     let (start, changed_before) = (Instant::now(), changed.load(Ordering::Relaxed));
@@ -187,6 +203,7 @@ fn beside_writers(
     thread::sleep(Duration::from_secs_f64(sizes.held).saturating_sub(start.elapsed()));
     let rate = (changed.load(Ordering::Relaxed) - changed_before) as f64 / start.elapsed().as_secs_f64();
     let during = point_reads(other, sizes.reads)?;
+    let index_during = index_reads(other, sizes.reads)?;
     let old_at_last = point_reads(&mut old, sizes.reads)?;
     let (peak, longest) = (undo_mib(server), history(server)?);
     run_all(&mut old, &["COMMIT"])?;
@@ -200,6 +217,10 @@ fn beside_writers(
         (
             "point reads of others, before and at the end",
             format!("{before:.0}, {during:.0}: **{:.2}**", during / before),
+        ),
+        (
+            "counts over 100 values of the changed index, before and at the end",
+            format!("{index_before:.0}, {index_during:.0}: **{:.2}**", index_during / index_before),
         ),
         (
             "point reads of the old reader, at first and at the end",
