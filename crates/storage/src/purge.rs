@@ -2,9 +2,10 @@
 //!
 //! A round takes a copy of the oldest snapshot, then goes through the end records of each
 //! segment that this snapshot sees: everybody sees those transactions, so the versions before them are needed by
-//! nobody. Where an old reader keeps it back, it goes ahead for what came and went meanwhile ([`crate::purge_ahead`]). A transaction that only inserted or updated in place needs no more than to be passed. Of one that deleted
+//! nobody. A transaction that only inserted or updated in place needs no more than to be passed. Of one that deleted
 //! rows the chain is walked, and entries that still bear the delete's marker are removed, those of many transactions at a
-//! time ([`crate::purge_walk`]). Then undo pages are freed.
+//! time ([`crate::purge_walk`]). Then undo pages are freed. Where an old reader keeps it back, it goes ahead for what came and
+//! went meanwhile ([`crate::purge_ahead`]).
 //!
 //! A fiber of its own rolls back transactions that nobody owns: unfinished ones found by recovery, and those whose session
 //! was lost without ending them. They hold their locks until then; a stop leaves the rest to the next start.

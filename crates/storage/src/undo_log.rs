@@ -114,7 +114,8 @@ struct Segment {
     passed: Mutex<Passed>,
 }
 
-/// Pages that purge, or who goes ahead of it, has gone through and that are not freed, as far as they are known: their `seq` from `first` on.
+/// Pages that purge, or who goes ahead of it, has gone through and that are not freed, as far as they are known: their `seq`
+/// from `first` on.
 #[derive(Default)]
 struct Passed {
     first: u64,
