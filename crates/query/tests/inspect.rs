@@ -474,7 +474,8 @@ fn jumps_between_versions_are_followed_and_those_that_lead_elsewhere_are_found()
     let killed: Outcome<()> = live(&disk, 51, |database| {
         let mut client = Client::new(database);
         client.run("CREATE DATABASE IF NOT EXISTS test");
-        client.script("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(300), body MEDIUMTEXT, KEY (v)) -> ok");
+        // Without an index: purge takes entries of one ahead of the readers, and nobody follows the jumps behind those.
+        client.script("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(300), body MEDIUMTEXT) -> ok");
         for id in 0..4 {
             client.run(&format!("INSERT INTO t VALUES ({id}, 'first', REPEAT('x', {}))", 9000 * id));
         }
