@@ -448,8 +448,9 @@ fn prepared_branches_are_named_and_their_changes_are_neither_rows_nor_damage() {
     assert!(findings.iter().all(|f| f.kind != "prepared"), "{findings:?}");
 }
 
-/// Where jumps stand in the undo file: their pages, and where on the page the record and the jump behind its other parts begin.
-fn jumps_on(disk: &Disk) -> Vec<(usize, usize, usize)> {
+/// Where jumps between rows stand in the undo file: their pages, and where on the page each begins behind the other parts of its record.
+/// Jumps of the index are left out: purge takes its entries ahead of the readers, and nobody follows what is behind those.
+fn jumps_on(disk: &Disk) -> Vec<(usize, usize)> {
     let bytes = disk.read(Path::new("/data/trees/undo.kt")).expect("the file");
     let word = |page: usize, at: usize| {
         u16::from_le_bytes(bytes[page * PAGE + at..][..2].try_into().unwrap()) as usize
@@ -460,12 +461,15 @@ fn jumps_on(disk: &Disk) -> Vec<(usize, usize, usize)> {
         while at < end {
             let len = word(page, at);
             if bytes[page * PAGE + at + 2] >> 6 != 0 {
-                found.push((page, at, at + len - 2 - word(page, at + len - 2)));
+                let tree = u32::from_le_bytes(bytes[page * PAGE + at + 15..][..4].try_into().unwrap());
+                found.push((tree, page, at + len - 2 - word(page, at + len - 2)));
             }
             at += len;
         }
     }
-    found
+    // The tree of the rows is made first.
+    let rows = found.iter().map(|(tree, ..)| *tree).min();
+    found.iter().filter(|(tree, ..)| Some(*tree) == rows).map(|(_, page, jump)| (*page, *jump)).collect()
 }
 
 #[test]
@@ -474,8 +478,7 @@ fn jumps_between_versions_are_followed_and_those_that_lead_elsewhere_are_found()
     let killed: Outcome<()> = live(&disk, 51, |database| {
         let mut client = Client::new(database);
         client.run("CREATE DATABASE IF NOT EXISTS test");
-        // Without an index: purge takes entries of one ahead of the readers, and nobody follows the jumps behind those.
-        client.script("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(300), body MEDIUMTEXT) -> ok");
+        client.script("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(300), body MEDIUMTEXT, KEY (v)) -> ok");
         for id in 0..4 {
             client.run(&format!("INSERT INTO t VALUES ({id}, 'first', REPEAT('x', {}))", 9000 * id));
         }
@@ -515,7 +518,7 @@ fn jumps_between_versions_are_followed_and_those_that_lead_elsewhere_are_found()
         ("to a record that there is not", &|jump| jump[17] ^= 0x01),
         ("to another row", &|jump| jump[23] ^= 0xff),
     ];
-    for (page, _, jump) in jumps.iter().step_by(7) {
+    for (page, jump) in jumps.iter().step_by(7) {
         for (what, lie) in lies {
             let before = forge(&disk, &path, *page, |page| lie(&mut page[*jump..]));
             let found = damage_of(&inspect(&disk).0);
