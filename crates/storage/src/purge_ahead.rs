@@ -22,6 +22,7 @@ use crate::engine::Engine;
 use crate::error::Result;
 use crate::purge::BATCH;
 use crate::purge_walk::purge_together;
+use crate::snapshot::View;
 use crate::undo::Common;
 use crate::undo_log::PurgeState;
 
@@ -40,22 +41,13 @@ pub(crate) struct Ahead {
 impl Engine {
     /// Goes on ahead of the oldest reader, where purge can not; says through how many transactions. Waits.
     pub(crate) fn purge_ahead(self: &Arc<Self>, ahead: &mut Ahead) -> Result<u64> {
-        if !self.views.any() {
-            ahead.behind = None;
-            return Ok(0);
-        }
         let readers = self.views.readers();
-        let Some(oldest) = readers.oldest().map(|view| view.age()) else { return Ok(0) };
-        match ahead.behind {
-            Some((behind, since)) if behind == oldest => {
-                if time::now() < since + AHEAD_AFTER {
-                    return Ok(0);
-                }
-            }
-            _ => {
-                ahead.behind = Some((oldest, time::now()));
-                return Ok(0);
-            }
+        let now = time::now();
+        let Some(oldest) = readers.oldest().map(View::age) else { return Ok(0) };
+        let since = ahead.behind.filter(|(behind, _)| *behind == oldest).map_or(now, |(_, since)| since);
+        ahead.behind = Some((oldest, since));
+        if now < since + AHEAD_AFTER {
+            return Ok(0);
         }
         ahead.places.resize(self.undo.segment_count(), PurgeState::default());
         let listed = readers.listed(self);

@@ -19,8 +19,7 @@ use crate::engine::{Engine, TreeHandle};
 use crate::error::{Error, Result};
 use crate::fault::StoreError;
 use crate::layout::PAGE;
-use crate::rollback::{overflow_ref, read_record, remove_deleted};
-use crate::row::Header;
+use crate::rollback::{bears_marker, overflow_ref, read_record, remove_deleted};
 use crate::snapshot::View;
 use crate::tree::{OverflowRef, Tree};
 use crate::undo::{
@@ -48,7 +47,7 @@ struct Shared {
     failed: Mutex<Option<(usize, Error)>>,
     done: Semaphore,
     /// Who may need what they deleted; none where everybody sees them.
-    readers: Option<Readers>,
+    readers: Option<Arc<Readers>>,
 }
 
 /// Says that a fiber is done with its share, however it ends.
@@ -80,7 +79,7 @@ impl Shared {
         while self.failed.lock().is_none() {
             done.at = self.next.fetch_add(1, Ordering::Relaxed);
             let Some(end) = self.ends.get(done.at) else { return };
-            if let Err(error) = engine.purge_transaction(end, self.readers.as_ref()) {
+            if let Err(error) = engine.purge_transaction(end, self.readers.as_deref()) {
                 self.note(done.at, error);
             }
         }
@@ -112,9 +111,9 @@ impl Replaced {
 pub(crate) fn purge_together(
     engine: &Arc<Engine>,
     ended: &[Ended],
-    readers: Option<Readers>,
+    readers: Option<Arc<Readers>>,
 ) -> (usize, Result<()>) {
-    let has_work = |ended: &&Ended| ended.common.flags & work_of(readers.as_ref()) != 0;
+    let has_work = |ended: &&Ended| ended.common.flags & work_of(readers.as_deref()) != 0;
     let room = engine.pool_bytes() / PAGE as u64 / FRAMES_EACH;
     let usual = FIBERS_USUAL.max(engine.active.len() / TRANSACTIONS_FOR_EACH);
     let most = engine.purge.chosen(&engine.purge.fibers_max, usual);
@@ -152,14 +151,6 @@ fn work_of(readers: Option<&Readers>) -> u8 {
         Some(_) => END_HAS_DELETES,
         None => END_HAS_DELETES | END_HAS_OVERFLOW,
     }
-}
-
-/// Whether the entry at `key` is deleted, by the record at `at`. Waits.
-fn is_deleted_at(tree: &Tree, key: &[u8], at: UndoPtr) -> Result<bool> {
-    let leaf = tree.leaf_for_read(key)?;
-    let Ok(slot) = leaf.search(key) else { return Ok(false) };
-    let (header, _) = Header::split(leaf.value(slot));
-    Ok(header.is_deleted() && header.undo == at)
 }
 
 impl Engine {
@@ -210,7 +201,7 @@ impl Engine {
             return Ok(true);
         }
         // The way back may be long: it is worth going only from the newest version.
-        if !old.header.is_fresh() && !is_deleted_at(tree, change.key, at)? {
+        if !old.header.is_fresh() && !bears_marker(tree, change.key, change.common.trx, at)? {
             return Ok(true);
         }
         for view in blind {

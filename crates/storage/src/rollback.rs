@@ -406,6 +406,17 @@ pub(crate) fn remove_deleted(
     }
 }
 
+/// Whether an entry is deleted, and by the delete at `at` by `trx`.
+fn is_marker(header: Header, trx: TrxId, at: UndoPtr) -> bool {
+    header.is_deleted() && header.trx == trx && header.undo == at
+}
+
+/// Whether the entry at `key` still bears the marker of the delete at `at` by `trx`. Waits.
+pub(crate) fn bears_marker(tree: &Tree, key: &[u8], trx: TrxId, at: UndoPtr) -> Result<bool> {
+    let leaf = tree.leaf_for_read(key)?;
+    Ok(leaf.search(key).is_ok_and(|slot| is_marker(Header::split(leaf.value(slot)).0, trx, at)))
+}
+
 /// Frees `page` if the entry's long value begins there; once there is no long value the entry goes.
 fn remove_step(
     mtr: &Mtr<'_>,
@@ -417,7 +428,7 @@ fn remove_step(
 ) -> Result<Removal> {
     let Ok(slot) = leaf.search(key) else { return Ok(Removal::Nothing) };
     let (header, row) = Header::split(leaf.value(slot));
-    if !header.is_deleted() || header.trx != trx || header.undo != at {
+    if !is_marker(header, trx, at) {
         return Ok(Removal::Nothing);
     }
     if header.is_overflow() {

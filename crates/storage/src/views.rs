@@ -10,6 +10,7 @@
 //! 2. What the transaction table has forgotten is seen by all but frozen snapshots. A list made before the last time that
 //!    snapshots were frozen does not know which those are: [`Listed::is_current`] is asked last.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -44,7 +45,7 @@ struct Look {
 }
 
 /// The readers of a moment.
-#[derive(Default, Clone)]
+#[derive(Default)]
 pub(crate) struct Readers {
     /// The oldest first; none if there is no list.
     views: Vec<View>,
@@ -54,7 +55,7 @@ pub(crate) struct Readers {
 
 #[derive(Default)]
 struct List {
-    readers: Readers,
+    readers: Arc<Readers>,
     /// Keeps what the oldest needs.
     oldest: Option<Snapshot>,
     made: Option<Instant>,
@@ -118,7 +119,7 @@ impl Views {
     }
 
     /// The readers of the list, for who waits while it asks. It may not be purged meanwhile: see invariant 1.
-    pub(crate) fn readers(&self) -> Readers {
+    pub(crate) fn readers(&self) -> Arc<Readers> {
         self.list.read().readers.clone()
     }
 
@@ -144,7 +145,8 @@ impl Views {
             engine.snapshots.release(before);
         }
         self.any.store(!views.is_empty(), Ordering::Relaxed);
-        *list = List { readers: Readers { views, fence, freezes }, oldest, made: Some(time::now()) };
+        let readers = Arc::new(Readers { views, fence, freezes });
+        *list = List { readers, oldest, made: Some(time::now()) };
     }
 
     /// Lets go of what the list keeps.

@@ -145,6 +145,11 @@ impl Deadlocks {
 }
 
 impl Deadlock {
+    /// The connection whose wait closed the ring; 0 for none.
+    pub fn finder(&self) -> u64 {
+        self.parties[0].session.as_ref().map_or(0, |session| session.id)
+    }
+
     /// InnoDB's texts are about locks of tables and rows alone.
     fn is_told(&self) -> bool {
         self.told != Told::Nothing && self.parties.iter().all(|party| party.waits_for.other_mode.is_none())
@@ -188,8 +193,7 @@ impl DeadlockLog for Watch {
         Box::new(move || {
             let found = state.deadlocks.keep(found);
             if found.is_told() && state.globals.named("innodb_print_all_deadlocks").is_on() {
-                let finder = found.parties[0].session.as_ref().map_or(0, |session| session.id);
-                state.logs.asked(finder, |note| text::deadlock_notes(&found, note));
+                state.logs.asked(found.finder(), |note| text::deadlock_notes(&found, note));
             }
         })
     }

@@ -122,8 +122,7 @@ fn latest_foreign_key_error(out: &mut String, error: &ForeignKeyError, zone: &dy
 
 fn latest_deadlock(out: &mut String, deadlock: &Deadlock, zone: &dyn Zone) {
     heading(out, "LATEST DETECTED DEADLOCK");
-    let finder = deadlock.parties[0].session.as_ref().map_or(0, |session| session.id);
-    line!(out, "{} 0x{finder:x}", shown_time(deadlock.at, zone));
+    line!(out, "{} 0x{:x}", shown_time(deadlock.at, zone), deadlock.finder());
     let lines = deadlock_lines(deadlock, |title| format!("{title}\n"));
     out.push_str(lines.trim_start());
 }
