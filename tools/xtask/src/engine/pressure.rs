@@ -20,6 +20,26 @@ const REDO_MIB: [(u32, u32); 3] = [(64, 1), (256, 3), (1024, 3)];
 /// Reads of ten rows by one statement.
 const RANDOM_ROWS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/engine/random_rows.lua");
 
+/// A row read and a row changed in turn, each committed by itself: options of `oltp_read_write` that leave just these.
+const READ_AND_UPDATE: &[&str] = &[
+    "--skip-trx=on",
+    "--point-selects=1",
+    "--range-selects=off",
+    "--index-updates=0",
+    "--non-index-updates=1",
+    "--delete-inserts=0",
+];
+
+/// What both servers run: the name in the table, sysbench's test and its options.
+const COMPARED: [(&str, &str, &[&str]); 6] = [
+    ("oltp_point_select", "oltp_point_select", &[]),
+    ("one read, one update", "oltp_read_write", READ_AND_UPDATE),
+    ("oltp_update_non_index", "oltp_update_non_index", &[]),
+    ("oltp_update_index", "oltp_update_index", &[]),
+    ("oltp_write_only", "oltp_write_only", &[]),
+    ("oltp_read_write", "oltp_read_write", &[]),
+];
+
 /// Sizes of a run.
 struct Sizes {
     /// Rows of each table.
@@ -121,16 +141,10 @@ fn measure(server: &Server, run: &Sysbench) -> Result<Measured, String> {
 
 /// The tests on both, in turns.
 fn compare(keel: &Server, maria: &Server, sizes: &Sizes) -> Result<String, String> {
-    let tests = [
-        "oltp_point_select",
-        "oltp_update_non_index",
-        "oltp_update_index",
-        "oltp_write_only",
-        "oltp_read_write",
-    ];
     let mut rows = Vec::new();
-    for test in tests {
-        let run = sizes.sysbench(test);
+    for (name, test, options) in COMPARED {
+        let mut run = sizes.sysbench(test);
+        run.more.extend(options.iter().map(|option| option.to_string()));
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for pair in 0..sizes.pairs {
             let order = if pair % 2 == 0 { [keel, maria] } else { [maria, keel] };
@@ -139,13 +153,13 @@ fn compare(keel: &Server, maria: &Server, sizes: &Sizes) -> Result<String, Strin
                 if server.engine == Engine::Keel { ours.push(measured) } else { theirs.push(measured) }
             }
         }
-        rows.push(compared(test, &ours, &theirs));
+        rows.push(compared(name, &ours, &theirs));
     }
     let head = ["test", "transactions/s", "ratio", "p99 ms", "KiB read each", "KiB written each", "ratio"];
     Ok(table(&head, &rows))
 }
 
-fn compared(test: &str, ours: &[Measured], theirs: &[Measured]) -> Vec<String> {
+fn compared(name: &str, ours: &[Measured], theirs: &[Measured]) -> Vec<String> {
     let pair = |f: fn(&Measured) -> f64| {
         let of = |all: &[Measured]| median(&all.iter().map(f).collect::<Vec<_>>());
         (of(ours), of(theirs))
@@ -157,7 +171,7 @@ fn compared(test: &str, ours: &[Measured], theirs: &[Measured]) -> Vec<String> {
     // Reading alone writes next to nothing: a ratio of that says nothing.
     let share = if their_written < 1.0 { "".into() } else { format!("**{:.2}**", written / their_written) };
     vec![
-        test.into(),
+        name.into(),
         format!("{speed:.0} : {their_speed:.0}"),
         format!("**{:.2}**", speed / their_speed.max(1e-9)),
         format!("{p99:.1} : {their_p99:.1}"),
