@@ -26,6 +26,10 @@ pub struct Schedule {
     pub table: String,
     /// Its rows near each other, as they stand in an INSERT.
     pub rows: Vec<String>,
+    /// Definition of a table whose rows refer to those; empty without one.
+    pub child: String,
+    /// Its rows near each other.
+    pub child_rows: Vec<String>,
     /// Isolation levels of the sessions.
     pub levels: Vec<&'static str>,
     /// What they do, in order.
@@ -41,6 +45,26 @@ const LEVELS: [&str; 6] = [
     "READ COMMITTED",
     "READ COMMITTED",
     "SERIALIZABLE",
+];
+
+/// How a SELECT locks.
+const LOCKS: [&str; 7] = [
+    "FOR UPDATE",
+    "FOR UPDATE",
+    "LOCK IN SHARE MODE",
+    "LOCK IN SHARE MODE",
+    "FOR UPDATE SKIP LOCKED",
+    "LOCK IN SHARE MODE SKIP LOCKED",
+    "FOR UPDATE NOWAIT",
+];
+
+/// What becomes of rows that refer to one that goes or changes.
+const ACTIONS: [&str; 5] = [
+    "",
+    "",
+    " ON DELETE CASCADE",
+    " ON DELETE SET NULL ON UPDATE SET NULL",
+    " ON DELETE CASCADE ON UPDATE CASCADE",
 ];
 
 /// A column with an index.
@@ -69,6 +93,8 @@ struct Generator {
     by_k: bool,
     /// A secondary index is unique.
     unique: bool,
+    /// There is a table whose rows refer to these.
+    has_child: bool,
     /// Values of each column that rows have.
     values: [Vec<u64>; 3],
 }
@@ -95,23 +121,40 @@ impl Schedule {
         let unique = by_k || indexes.iter().any(|(column, _)| *column == Column::U);
         let table =
             format!("CREATE TABLE t (id INT NOT NULL, k INT NOT NULL, u INT, v INT, {})", keys.join(", "));
-        let mut generator = Generator { random, indexes, by_k, unique, values: Default::default() };
+        let has_child = random.below(3) == 0;
+        let mut generator =
+            Generator { random, indexes, by_k, unique, has_child, values: Default::default() };
         let rows = generator.rows();
+        let (child, child_rows) = if has_child { generator.child() } else { Default::default() };
         let levels: Vec<_> =
             (0..2 + generator.random.below(2)).map(|_| pick(&mut generator.random, &LEVELS)).collect();
         let steps = generator.steps(levels.len());
-        Schedule { table, rows, levels, steps, probes: generator.probes() }
+        Schedule { table, rows, child, child_rows, levels, steps, probes: generator.probes() }
     }
 
-    /// What makes the table.
+    /// What makes the tables.
     pub fn setup(&self) -> Vec<String> {
-        let far: Vec<String> = (1000..1000 + FAR_ROWS).map(|n| format!("({n}, {n}, {n}, {n})")).collect();
-        vec![
+        let far = |row: fn(u64) -> String| -> String {
+            (1000..1000 + FAR_ROWS).map(row).collect::<Vec<_>>().join(", ")
+        };
+        let mut setup = vec![
             self.table.clone(),
             format!("INSERT INTO t VALUES {}", self.rows.join(", ")),
-            format!("INSERT INTO t VALUES {}", far.join(", ")),
+            format!("INSERT INTO t VALUES {}", far(|n| format!("({n}, {n}, {n}, {n})"))),
             "ANALYZE TABLE t".into(),
-        ]
+        ];
+        if !self.child.is_empty() {
+            setup.extend([
+                self.child.clone(),
+                // A schedule made smaller may lack the rows that are referred to.
+                "SET foreign_key_checks = 0".into(),
+                format!("INSERT INTO c VALUES {}", self.child_rows.join(", ")),
+                format!("INSERT INTO c VALUES {}", far(|n| format!("({n}, {n})"))),
+                "SET foreign_key_checks = 1".into(),
+                "ANALYZE TABLE c".into(),
+            ]);
+        }
+        setup
     }
 }
 
@@ -139,6 +182,35 @@ impl Generator {
             rows.push(format!("({id}, {k}, {u}, {v})"));
         }
         rows
+    }
+
+    /// A table whose rows refer to those of `t`, and its rows near each other.
+    fn child(&mut self) -> (String, Vec<String>) {
+        let action = pick(&mut self.random, &ACTIONS);
+        let columns = "id INT NOT NULL PRIMARY KEY, p INT, KEY pp (p)";
+        let table = format!("CREATE TABLE c ({columns}, FOREIGN KEY (p) REFERENCES t (id){action})");
+        let rows = (0..4).map(|n| format!("({}, {})", 3 + 4 * n, self.value(Column::Id))).collect();
+        (table, rows)
+    }
+
+    /// A statement that reads or changes the other table, or both.
+    fn statement_of_child(&mut self) -> String {
+        let (id, parent) = (self.any(), self.value(Column::Id));
+        let lock = pick(&mut self.random, &LOCKS);
+        match self.random.below(10) {
+            0..3 => format!("INSERT INTO c VALUES ({id}, {parent})"),
+            3 => format!("UPDATE c SET p = {parent} WHERE id = {}", 3 + 4 * self.random.below(4)),
+            4 => format!("DELETE FROM c WHERE p = {parent}"),
+            5 => format!("DELETE FROM t WHERE id = {parent}"),
+            6 => format!("SELECT * FROM c FORCE INDEX (pp) WHERE p = {parent} {lock}"),
+            7 => {
+                format!(
+                    "SELECT * FROM c FORCE INDEX (PRIMARY) STRAIGHT_JOIN t ON t.id = c.p WHERE c.id < {id} {lock}"
+                )
+            }
+            8 => format!("UPDATE c STRAIGHT_JOIN t ON t.id = c.p SET t.v = t.v + 1 WHERE c.id = {id}"),
+            _ => format!("DELETE c FROM c STRAIGHT_JOIN t ON t.id = c.p WHERE c.p = {parent}"),
+        }
     }
 
     fn any(&mut self) -> u64 {
@@ -212,6 +284,18 @@ impl Generator {
     }
 
     fn statement(&mut self) -> String {
+        let statement = self.any_statement();
+        // Without any patience MariaDB answers with an error of its own where a row is skipped.
+        match statement.ends_with("SKIP LOCKED") {
+            true => format!("SET STATEMENT innodb_lock_wait_timeout = 50 FOR {statement}"),
+            false => statement,
+        }
+    }
+
+    fn any_statement(&mut self) -> String {
+        if self.has_child && self.random.below(3) == 0 {
+            return self.statement_of_child();
+        }
         let (column, index) = self.index();
         let forced = format!("t FORCE INDEX ({index})");
         match self.random.below(100) {
@@ -222,7 +306,7 @@ impl Generator {
             22..24 => "ROLLBACK TO s".into(),
             24..48 => {
                 let items = pick(&mut self.random, &["*", "*", column.name()]);
-                let lock = pick(&mut self.random, &["FOR UPDATE", "LOCK IN SHARE MODE"]);
+                let lock = pick(&mut self.random, &LOCKS);
                 let condition = self.condition(column);
                 format!("SELECT {items} FROM {forced} WHERE {condition}{} {lock}", self.order(column))
             }
@@ -270,6 +354,14 @@ impl Generator {
             // Below and above all entries that are there.
             probes.push(format!("INSERT INTO t VALUES ({}, {n}, NULL, 0)", 700 + n));
             probes.push(format!("INSERT INTO t VALUES (-{}, {n}, NULL, 0)", 700 + n));
+        }
+        for n in (0..KEYS).filter(|_| self.has_child) {
+            probes.push(format!("SELECT id FROM c WHERE id = {n} FOR UPDATE"));
+            probes.push(format!("SELECT id FROM c WHERE id = {n} LOCK IN SHARE MODE"));
+            probes.push(format!("SELECT p FROM c FORCE INDEX (pp) WHERE p = {n} LOCK IN SHARE MODE"));
+            probes.push(format!("INSERT INTO c VALUES ({n}, NULL)"));
+            probes.push(format!("INSERT INTO c VALUES ({}, {n})", 700 + n));
+            probes.push(format!("INSERT INTO c VALUES (-{}, {n})", 700 + n));
         }
         for (column, index) in &self.indexes {
             let name = column.name();
