@@ -53,7 +53,7 @@ struct Shard {
 /// All snapshots in use.
 pub(crate) struct SnapshotSet {
     shards: Box<[Mutex<Shard>]>,
-    /// How often snapshots were frozen; counted before the table forgets anything that they do not see.
+    /// How often snapshots were frozen: see [`SnapshotSet::freezes`].
     freezes: AtomicU64,
 }
 
@@ -124,20 +124,31 @@ impl SnapshotSet {
     /// A registered copy of the oldest snapshot, or a new one at `lsn` if that is older: what it sees, all see.
     pub(crate) fn take_oldest(&self, table: &TrxTable, lsn: impl Fn() -> u64) -> Snapshot {
         let own = self.take(0, table, lsn);
-        let mut oldest: Option<Entry> = None;
-        for shard in &self.shards {
-            for entry in shard.lock().entries.iter().filter(|entry| entry.taken) {
-                if oldest.as_ref().is_none_or(|found| entry.age() < found.age()) {
-                    oldest = Some(entry.clone());
+        loop {
+            let mut oldest = (own.csn, own.next);
+            let mut place = None;
+            for (index, shard) in self.shards.iter().enumerate() {
+                let shard = shard.lock();
+                let age = shard.entries.iter().filter(|entry| entry.taken).map(Entry::age).min();
+                if let Some(age) = age.filter(|age| *age < oldest) {
+                    (oldest, place) = (age, Some(index));
                 }
             }
+            let Some(place) = place else { return own };
+            // If it has just ended, the next one is the oldest.
+            if let Some(copy) = self.copy_of(place, oldest) {
+                self.release(own);
+                return copy;
+            }
         }
-        let Some(oldest) = oldest.filter(|found| found.age() < (own.csn, own.next)) else {
-            return own;
-        };
-        let copy = Self::put(&mut self.shards[0].lock(), 0, Entry { reads: false, ..oldest });
-        self.release(own);
-        copy
+    }
+
+    /// A registered copy of a snapshot, in its shard, if it is still in use: who visits all shards, to purge or to freeze, meets at
+    /// least one of both, and never a copy that was frozen otherwise.
+    fn copy_of(&self, shard_index: usize, age: (u64, u64)) -> Option<Snapshot> {
+        let mut shard = self.shards[shard_index].lock();
+        let entry = shard.entries.iter().find(|entry| entry.taken && entry.age() == age)?.clone();
+        Some(Self::put(&mut shard, shard_index, Entry { reads: false, ..entry }))
     }
 
     /// Whether all that read now or later see the work of `id`; `lsn` says what is committed now.
@@ -165,16 +176,13 @@ impl SnapshotSet {
         all
     }
 
-    /// A registered copy of the snapshot with this view, if it is still in use. Purge, which visits all shards, meets at
-    /// least one of both.
+    /// A registered copy of the snapshot with this view, if it is still in use.
     pub(crate) fn keep(&self, view: &View) -> Option<Snapshot> {
-        let mut shard = self.shards[view.shard as usize].lock();
-        let same = |entry: &&Entry| entry.taken && entry.age() == view.age();
-        let entry = shard.entries.iter().find(same)?.clone();
-        Some(Self::put(&mut shard, view.shard as usize, Entry { reads: false, ..entry }))
+        self.copy_of(view.shard as usize, view.age())
     }
 
-    /// How often snapshots were frozen.
+    /// How often snapshots were frozen. It is counted once they all are, and before the table forgets what they do not see: views that were
+    /// read after this number tell what the table has forgotten as long as it stays the same.
     pub(crate) fn freezes(&self) -> u64 {
         self.freezes.load(Ordering::SeqCst)
     }
@@ -206,13 +214,17 @@ impl SnapshotSet {
 
     /// Freezes snapshots whose `next` is below `limit`; `unseen(csn, next)` lists what they do not see.
     pub(crate) fn freeze_older_than(&self, limit: u64, unseen: impl Fn(u64, u64) -> Vec<u64>) {
-        self.freezes.fetch_add(1, Ordering::SeqCst);
+        let mut any = false;
         for shard in &self.shards {
             for entry in &mut shard.lock().entries {
                 if entry.taken && entry.frozen.is_none() && entry.next < limit {
                     entry.frozen = Some(unseen(entry.csn, entry.next).into());
+                    any = true;
                 }
             }
+        }
+        if any {
+            self.freezes.fetch_add(1, Ordering::SeqCst);
         }
     }
 
@@ -321,6 +333,38 @@ mod tests {
         world.commit(running);
         assert!(!world.sees(&snapshot, running) && world.sees(&world.snapshot(), running));
         assert!(!world.table.is_active(running));
+    }
+
+    #[test]
+    fn freezing_is_counted_once_all_are_frozen_and_only_then() {
+        let mut world = World::new();
+        let snapshots = [0, 1].map(|worker| world.set.take(worker, &world.table, || world.lsn));
+        world.run(10);
+        let before = world.set.freezes();
+        world.set.freeze_older_than(world.table.next_id(), |_, _| {
+            assert_eq!(world.set.freezes(), before);
+            Vec::new()
+        });
+        assert_eq!(world.set.freezes(), before + 1);
+        world.set.freeze_older_than(world.table.next_id(), |_, _| unreachable!("both are frozen"));
+        assert_eq!(world.set.freezes(), before + 1);
+        for snapshot in snapshots {
+            world.set.release(snapshot);
+        }
+    }
+
+    #[test]
+    fn the_oldest_snapshot_is_copied_where_it_is_and_as_frozen_as_it_is() {
+        let mut world = World::new();
+        let running = world.begin();
+        let old = world.snapshot();
+        world.run(10);
+        world.set.freeze_older_than(world.table.next_id(), |_, _| vec![running.0]);
+        let oldest = world.set.take_oldest(&world.table, || world.lsn);
+        assert_eq!((oldest.csn, oldest.next, oldest.shard), (old.csn, old.next, old.shard));
+        world.set.release(old);
+        assert!(!world.set.sees_forgotten(&oldest, running));
+        world.set.release(oldest);
     }
 
     #[test]
