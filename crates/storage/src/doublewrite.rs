@@ -197,6 +197,12 @@ impl Doublewrite {
         Ok(whole)
     }
 
+    /// Forgets the batch, durably: what is written past this file would be older in it one day.
+    pub fn clear(&mut self) -> StoreResult<()> {
+        self.buffer[..BLOCK].fill(0);
+        self.file.write_at(&self.buffer[..BLOCK], 0, Sync::Data).map_err(fail("write"))
+    }
+
     /// Mends torn pages. Before redo is applied.
     pub fn restore(&mut self, core: &Core) -> StoreResult<Restored> {
         let got = self.file.read_some_at(&mut self.buffer, 0).map_err(fail("read"))?;

@@ -414,6 +414,10 @@ impl Flusher {
 
     fn write_out(&mut self) -> StoreResult<()> {
         self.core.log.wait_durable(self.batch.newest_lsn())?;
+        // The log is declared dead before an abandoned change is to be seen: none is in the batch after this.
+        if self.core.log.is_failed() {
+            return Err(StoreError::LogFailed);
+        }
         let state = self.state.clone();
         match &mut self.doublewrite {
             Some(_) if !self.batch.lasts() => {}

@@ -60,6 +60,8 @@ pub struct Mtr<'s> {
     core: &'s Core,
     /// `None` only while committing or dropping.
     inner: RefCell<Option<Box<Inner>>>,
+    /// A page is being changed.
+    changing: Cell<bool>,
     _not_send: PhantomData<*const ()>,
 }
 
@@ -80,7 +82,7 @@ impl<'s> Mtr<'s> {
         let mut inner = SPARE.take().unwrap_or_default();
         inner.group.reset();
         inner.unlogged = false;
-        Mtr { core, inner: RefCell::new(Some(inner)), _not_send: PhantomData }
+        Mtr { core, inner: RefCell::new(Some(inner)), changing: Cell::new(false), _not_send: PhantomData }
     }
 
     fn with<R>(&self, f: impl FnOnce(&mut Inner) -> R) -> R {
@@ -245,7 +247,7 @@ impl<'s> Mtr<'s> {
 impl Drop for Mtr<'_> {
     fn drop(&mut self) {
         let Some(inner) = self.inner.borrow_mut().take() else { return };
-        if inner.unlogged || !inner.group.is_empty() {
+        if inner.unlogged || !inner.group.is_empty() || self.changing.get() {
             self.core.log.fail("a mini-transaction was abandoned after changing pages".into());
         }
         self.finish(inner);
@@ -269,10 +271,12 @@ impl PageWrite<'_> {
     /// Changes the page, and notes where, for the write in place.
     #[inline]
     fn change<R>(&mut self, f: impl FnOnce(&mut PageMut<'_>) -> R) -> R {
+        self.mtr.changing.set(true);
         let mut page = PageMut::new(self.bytes_mut());
         let result = f(&mut page);
         let touched = page.touched();
         self.mtr.core.pool.frame(self.frame).touch_bytes(touched);
+        self.mtr.changing.set(false);
         result
     }
 

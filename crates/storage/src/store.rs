@@ -268,7 +268,7 @@ impl Housekeeper {
 fn provide_files(log: &Log) -> StoreResult<()> {
     let keep = (log.capacity() / log.segments.bytes) as usize + 2;
     let recycled = log.segments.recycle(log.checkpoint(), keep);
-    let recycled = recycled.and_then(|()| log.segments.trim(log.appended(), keep));
+    let recycled = recycled.and_then(|()| log.segments.trim(|| log.appended(), keep));
     if log.segments.end(log.appended()) < log.appended() + log.segments.bytes {
         log.segments.provide(log.appended(), 1)?;
     }
@@ -360,6 +360,9 @@ impl Store {
         let mut doublewrite = Doublewrite::open(&config.dir)?;
         let restored = doublewrite.restore(&core)?;
         let flush = Arc::new(FlushState::default());
+        if !config.doublewrite {
+            doublewrite.clear()?;
+        }
         let doublewrite = config.doublewrite.then_some(doublewrite);
         let recovered = start(&core, &flush, doublewrite, head, restored.newest, replay)?;
         let recovered = Recovered { mended: restored.mended, ..recovered };

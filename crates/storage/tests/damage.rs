@@ -106,6 +106,21 @@ fn a_file_that_everything_needs_is_named_when_it_is_missing() {
 }
 
 #[test]
+fn a_life_without_copies_of_pages_forgets_those_of_the_life_before() {
+    let disk = stopped(8);
+    let head = || disk.read(Path::new("/data/doublewrite.kd")).expect("there")[..4096].to_vec();
+    assert!(head().iter().any(|byte| *byte != 0), "nothing was written through it");
+    on(&disk, 9, || {
+        let mut without = config();
+        without.store.doublewrite = false;
+        let engine = Engine::open(without).expect("opens");
+        assert!(head().iter().all(|byte| *byte == 0), "an old batch would be laid over newer pages");
+        assert_eq!(count(&engine, 2).expect("readable"), 400);
+        engine.shutdown().expect("stops");
+    });
+}
+
+#[test]
 fn a_log_that_lost_its_end_is_noticed() {
     let disk = stopped(4);
     // Zeros behind the first block of each file: the log would seem to end before its checkpoint.

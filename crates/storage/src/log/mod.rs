@@ -492,7 +492,8 @@ impl Log {
         })
     }
 
-    /// Makes durable what is written, unless it is so up to `lsn`. Waits.
+    /// Makes durable what is written, unless it is so up to `lsn`. What a failed sync has lost, nobody knows: it is the log's end,
+    /// before somebody else may try. Waits.
     fn sync_written(&self, lsn: u64) -> StoreResult<()> {
         if self.durable() >= lsn {
             return Ok(());
@@ -502,7 +503,8 @@ impl Log {
         let mut at = self.durable();
         while at < end {
             let file = self.segments.cached(at)?;
-            file.sync_data().map_err(|e| StoreError::io("redo", at, "sync", e))?;
+            let synced = file.sync_data().map_err(|e| StoreError::io("redo", at, "sync", e));
+            synced.inspect_err(|error| self.fail(error.to_string()))?;
             at = (at / self.segments.bytes + 1) * self.segments.bytes;
         }
         if self.is_failed() {

@@ -235,21 +235,25 @@ impl Segments {
         }
     }
 
-    /// Removes the files furthest ahead of `end` while there are more than `keep`; after the capacity became smaller.
-    pub fn trim(&self, end: u64, keep: usize) -> StoreResult<()> {
+    /// Removes the files furthest ahead of the log's `end`, which moves meanwhile, while there are more than `keep`; after the
+    /// capacity became smaller.
+    pub fn trim(&self, end: impl Fn() -> u64, keep: usize) -> StoreResult<()> {
         let _one = self.making.lock();
         loop {
-            let last = {
+            let (last, file) = {
                 let mut open = self.open.lock();
                 let Some((&last, _)) = open.last_key_value() else { return Ok(()) };
-                if open.len() <= keep || last <= end / self.bytes + 1 {
+                if open.len() <= keep || last <= end() / self.bytes + 1 {
                     return Ok(());
                 }
-                open.remove(&last);
-                last
+                let Some((_, file)) = open.pop_last() else { return Ok(()) };
+                (last, file)
             };
-            fs::remove_file(&self.dir.join(name(last)))
-                .map_err(|e| StoreError::io(&name(last), 0, "remove", e))?;
+            if let Err(e) = fs::remove_file(&self.dir.join(name(last))) {
+                // It is still there, and those before it must not go without it.
+                self.open.lock().insert(last, file);
+                return Err(StoreError::io(&name(last), 0, "remove", e));
+            }
         }
     }
 
@@ -288,5 +292,56 @@ impl Segments {
             }
         }
         Ok(done)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use keel_runtime::sim::{self, Op, Options};
+
+    use super::*;
+
+    const BYTES: u64 = 64 << 10;
+
+    /// Runs `f` with a row of ten files.
+    fn with_ten(f: impl FnOnce(&Segments) + Send) {
+        sim::run(Options::new(1), || {
+            fs::create_dir_all(Path::new("/data")).unwrap();
+            let segments = Segments::open(Path::new("/data"), BYTES, false).unwrap();
+            segments.provide(0, 9).unwrap();
+            f(&segments);
+        })
+        .done();
+    }
+
+    fn files() -> usize {
+        fs::read_dir(Path::new("/data")).unwrap().iter().filter(|entry| number_of(entry).is_some()).count()
+    }
+
+    #[test]
+    fn files_that_the_log_reaches_meanwhile_are_not_removed() {
+        with_ten(|segments| {
+            let end = Cell::new(0);
+            let moving = || end.replace(6 * BYTES);
+            segments.trim(moving, 2).unwrap();
+            assert_eq!((segments.end(0), files()), (8 * BYTES, 8), "one behind that in use stays");
+            segments.trim(|| BYTES, 2).unwrap();
+            assert_eq!((segments.end(0), files()), (3 * BYTES, 3));
+        });
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_removed_stays_known() {
+        with_ten(|segments| {
+            sim::fail_times(Op::Name, "redo.9", 5, 0, 2);
+            for _ in 0..2 {
+                assert!(segments.trim(|| 0, 2).is_err());
+                assert_eq!((segments.end(0), files()), (10 * BYTES, 10), "none goes before the last");
+            }
+            segments.trim(|| 0, 2).unwrap();
+            assert_eq!((segments.end(0), files()), (2 * BYTES, 2));
+        });
     }
 }

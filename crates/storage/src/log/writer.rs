@@ -102,11 +102,12 @@ impl Device {
         Ok(Device { tail: Tail::load(log, log.durable())?, batch: Vec::with_capacity(CHUNK) })
     }
 
-    /// Writes all that is pending; if `durable`, it is so on return.
+    /// Writes all that is pending; if `durable`, it is so on return. What fails is the log's end, before somebody else may write.
     pub(super) fn write_pending(&mut self, log: &Log, durable: bool) -> StoreResult<()> {
         let (end, last_start) = take_batch(log, &mut self.batch);
         let at_once = durable && log.written() == log.durable();
-        self.tail.write(log, &self.batch, if at_once { Sync::Data } else { Sync::None })?;
+        let written = self.tail.write(log, &self.batch, if at_once { Sync::Data } else { Sync::None });
+        written.inspect_err(|error| log.fail(error.to_string()))?;
         self.batch.clear();
         self.batch.shrink_to(2 * CHUNK);
         log.advance(end, if at_once { end } else { 0 }, last_start);
