@@ -145,12 +145,16 @@ impl Database {
         }
     }
 
-    /// The same for a statement that the global read lock has let pass.
+    /// The same for a statement that the global read lock has let pass. A prepared transaction that cannot be committed stays.
     pub(crate) fn commit_within(&self, session: &mut Session) -> SqlResult<()> {
-        let result = match session.txn.take() {
-            Some(mut txn) => txn.commit().map(|_| ()).map_err(engine_error),
+        let result = match &mut session.txn {
+            Some(txn) => txn.commit().map(|_| ()).map_err(engine_error),
             None => Ok(()),
         };
+        if session.txn.as_ref().is_some_and(keel_storage::Txn::is_prepared) {
+            return result;
+        }
+        session.txn = None;
         end(session);
         result
     }
@@ -160,12 +164,17 @@ impl Database {
         self.rollback_because(session, 0)
     }
 
-    /// The same where an error ends the whole transaction: a branch in which it happens remembers that.
+    /// The same where an error ends the whole transaction: a branch in which it happens remembers that. A prepared one of
+    /// which nothing could be rolled back stays.
     pub(crate) fn rollback_because(&self, session: &mut Session, error: u16) -> SqlResult<()> {
-        let result = match session.txn.take() {
-            Some(mut txn) => txn.rollback().map_err(engine_error),
+        let result = match &mut session.txn {
+            Some(txn) => txn.rollback().map_err(engine_error),
             None => Ok(()),
         };
+        if session.txn.as_ref().is_some_and(keel_storage::Txn::is_prepared) {
+            return result;
+        }
+        session.txn = None;
         if let Some(branch) = &mut session.transaction.branch {
             branch.rolled_back(error);
         }

@@ -363,7 +363,9 @@ impl Database {
     /// The session ends, or begins anew: its transaction is rolled back, but a prepared branch is set free.
     pub fn leave(&self, session: &mut Session) -> SqlResult<()> {
         let Some(mut branch) = session.transaction.branch.take() else {
-            return if session.txn.is_some() || session.in_transaction() {
+            // A statement that was refused may have kept locks for a transaction that never began.
+            let keeps_locks = !session.transaction.locks.is_empty();
+            return if session.txn.is_some() || session.in_transaction() || keeps_locks {
                 self.rollback(session)
             } else {
                 Ok(())
@@ -401,7 +403,7 @@ impl Database {
         }
     }
 
-    /// Ends the session's branch. Waits.
+    /// Ends the session's branch. What is prepared and cannot end stays. Waits.
     fn end_branch(&self, session: &mut Session, commit: bool) -> SqlResult<()> {
         let branch = session.transaction.branch.take();
         let result = match (commit, &branch) {
@@ -409,13 +411,16 @@ impl Database {
             (true, _) => self.commit(session),
             (false, _) => self.rollback(session),
         };
-        if let Some(branch) = branch {
-            self.branches().remove(&branch.xid.name);
+        match branch {
+            Some(branch) if session.txn.is_some() => session.transaction.branch = Some(branch),
+            Some(branch) => self.branches().remove(&branch.xid.name),
+            None => {}
         }
         result
     }
 
-    /// Ends a prepared branch that is nobody's. Waits.
+    /// Ends a prepared branch that is nobody's. One that cannot end stays, unless it has begun to roll back: then it goes in the
+    /// background. Waits.
     fn end_free(
         &self,
         session: &mut Session,
@@ -446,9 +451,9 @@ impl Database {
                 return Err(errors::xa_rbrollback());
             }
         };
-        match ended {
-            Ok(()) => self.branches().remove(&name),
-            Err(_) => self.branches().set(&name, Owner::Nobody(free)),
+        match free.txn.as_ref().is_some_and(Txn::is_prepared) {
+            true => self.branches().set(&name, Owner::Nobody(free)),
+            false => self.branches().remove(&name),
         }
         ended
     }

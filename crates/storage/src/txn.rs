@@ -371,6 +371,11 @@ impl Txn {
         self.state.interrupt.clone()
     }
 
+    /// Whether it is prepared and has not ended: also what could not be committed or rolled back.
+    pub fn is_prepared(&self) -> bool {
+        self.state.writes.as_ref().is_some_and(|writes| writes.prepared)
+    }
+
     pub(crate) fn created_tree(&mut self, id: TreeId) {
         self.state.created.push(id);
     }
@@ -385,7 +390,7 @@ impl Drop for Txn {
         self.state.release_snapshot(&self.engine);
         self.state.report(&self.engine);
         self.state.buffers.give_back();
-        if self.state.writes.as_ref().is_some_and(|writes| writes.prepared) {
+        if self.is_prepared() {
             return;
         }
         if !self.state.entered && self.state.shared.is_none() && self.state.created.is_empty() {

@@ -5,10 +5,12 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use common::*;
-use keel_runtime::rand;
 use keel_runtime::sim::{self, Disk, Options, Outcome};
+use keel_runtime::{fiber, rand};
+use keel_storage::fault::StoreError;
 use keel_storage::{
     Engine, Error, Isolation, LockMode, OnDuplicate, Read, ScanRange, TreeHandle, Txn, TxnOptions, Wait,
 };
@@ -28,7 +30,7 @@ fn is_free(engine: &Arc<Engine>, tree: &TreeHandle, n: u32, mode: LockMode) -> b
 
 /// Whether a row can be inserted at once; it is taken back.
 fn can_insert(engine: &Arc<Engine>, tree: &TreeHandle, n: u32) -> bool {
-    let timeout = Some(std::time::Duration::from_millis(1));
+    let timeout = Some(Duration::from_millis(1));
     let mut txn = engine.begin(TxnOptions { lock_wait_timeout: timeout, ..TxnOptions::default() });
     let result = insert(&mut txn, tree, n, "probe");
     txn.rollback().unwrap();
@@ -116,6 +118,54 @@ fn waiters_for_a_changed_row_wait_on() {
 }
 
 #[test]
+fn what_cannot_be_committed_for_want_of_room_stays_prepared() {
+    let mut small = config();
+    (small.store.segment_bytes, small.store.redo_capacity_bytes) = (64 << 10, 256 << 10);
+    world_of(small, 1, |engine| {
+        let tree = new_tree(engine);
+        let mut txn = rr(engine);
+        put(&mut txn, &tree, 1, "prepared");
+        txn.prepare(b"one").unwrap();
+        sim::fail_times(sim::Op::Write, "doublewrite", 28, 0, 100);
+        let full = (1..1 << 20).find_map(|raised| engine.raise_counter(&tree, raised << 20).err());
+        assert!(matches!(full, Some(Error::Store(StoreError::DiskFull { .. }))), "{full:?}");
+        assert!(matches!(txn.commit(), Err(Error::Store(StoreError::DiskFull { .. }))));
+        assert!(txn.is_prepared());
+        assert!(matches!(txn.rollback(), Err(Error::Store(StoreError::DiskFull { .. }))));
+        assert!(txn.is_prepared() && !is_free(engine, &tree, 1, X));
+        sim::clear_faults();
+        while txn.commit().is_err() {
+            fiber::sleep(Duration::from_secs(1));
+        }
+        assert!(!txn.is_prepared());
+        assert_eq!(get(&mut rr(engine), &tree, 1).as_deref(), Some("prepared"));
+    });
+}
+
+#[test]
+fn what_is_half_rolled_back_is_not_prepared_any_more() {
+    with_rows(&[], |engine, tree| {
+        let mut txn = rr(engine);
+        let rows = 1500;
+        (0..rows).for_each(|n| put(&mut txn, tree, n, &"o".repeat(3000)));
+        txn.commit().unwrap();
+        // Its undo is larger than the pool.
+        (0..rows).for_each(|n| set(&mut txn, tree, n, &"n".repeat(3000)).unwrap());
+        txn.prepare(b"one").unwrap();
+        sim::fail_times(sim::Op::Read, "undo.kt", 5, 20, 20);
+        assert!(txn.rollback().is_err());
+        assert!(!txn.is_prepared(), "somebody could commit the half of it");
+        drop(txn);
+        while engine.status().trx_active != 0 {
+            fiber::sleep(Duration::from_millis(100));
+        }
+        for (n, row) in scan_range(&mut rr(engine), tree, ScanRange::ALL, Read::Snapshot).unwrap() {
+            assert!(row.starts_with('o'), "row {n} is left as {row:.3}");
+        }
+    });
+}
+
+#[test]
 fn what_is_prepared_outlives_stops_and_is_purged_once_it_has_ended() {
     let disk = Disk::new(1);
     let life = |seed, f: &(dyn Fn(&Arc<Engine>, &TreeHandle) + Sync)| {
@@ -158,7 +208,7 @@ fn what_is_prepared_outlives_stops_and_is_purged_once_it_has_ended() {
         assert!((0..100).all(|n| is_free(engine, tree, n, X)));
         assert_eq!(keys(&mut rr(engine), tree).len(), 75);
         while engine.status().history_len != 0 {
-            keel_runtime::fiber::sleep(std::time::Duration::from_millis(10));
+            fiber::sleep(Duration::from_millis(10));
         }
         assert_eq!(engine.check_tree(tree).unwrap(), Vec::<String>::new());
     });
