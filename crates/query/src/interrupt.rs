@@ -21,6 +21,7 @@ pub enum InterruptState {
 /// A session's switch. Raised from anywhere, lowered by the session when it begins the next statement.
 #[derive(Default)]
 pub struct Interrupt {
+    /// Changed, and the engine's part with it, under the mutex of `waiter`.
     state: AtomicU8,
     engine: keel_storage::Interrupt,
     /// The session's fiber while it waits for something that is not the engine's.
@@ -35,33 +36,45 @@ impl Interrupt {
 
     /// The same; `prepare` runs when the session can see it and before it is woken.
     pub fn raise_after(&self, state: InterruptState, prepare: impl FnOnce()) {
+        let waiter = self.waiter.lock();
         self.state.fetch_max(state as u8, Ordering::SeqCst);
         prepare();
         self.engine.raise();
-        if let Some(fiber) = *self.waiter.lock() {
+        if let Some(fiber) = *waiter {
             fiber.wake();
         }
     }
 
     /// Forgets a killed query; called when a statement ends or begins.
     pub fn clear_query(&self) {
-        let state = self.state.load(Ordering::Relaxed);
-        if state != 0 && state < InterruptState::Connection as u8 {
-            self.state.store(0, Ordering::SeqCst);
-            self.engine.clear();
+        if self.state() != InterruptState::None {
+            let _both = self.waiter.lock();
+            self.lower();
         }
     }
 
     /// Runs what takes an ended statement's work back, which is not ended in turn by what ended that.
     pub fn held_off<T>(&self, work: impl FnOnce() -> T) -> T {
-        let before = self.state();
-        self.state.store(0, Ordering::SeqCst);
-        self.engine.clear();
+        let before = {
+            let _both = self.waiter.lock();
+            let before = self.state();
+            self.state.store(0, Ordering::SeqCst);
+            self.engine.clear();
+            before
+        };
         let result = work();
         if before != InterruptState::None {
             self.raise(before);
         }
         result
+    }
+
+    /// Unless the connection was killed. Call under the mutex.
+    fn lower(&self) {
+        if self.state() != InterruptState::Connection {
+            self.state.store(0, Ordering::SeqCst);
+            self.engine.clear();
+        }
     }
 
     /// Whether and why the statement is to end.

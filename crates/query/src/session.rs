@@ -853,8 +853,12 @@ impl Session {
         Work::new(self.host.clone(), self.operators.clone())
     }
 
-    /// Gives back the room that the ended statement had.
+    /// Gives back the room that the ended statement had; the next one takes its own in haste if others may wait for locks of this
+    /// session.
     pub fn end_rooms(&self) {
+        if let Some(owner) = &self.owner {
+            owner.set_has_locks(self.holds_locks());
+        }
         if let Some(values) = &self.long_values {
             values.end();
         }

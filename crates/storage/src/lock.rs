@@ -212,17 +212,17 @@ impl Queue {
 
     /// Grants what can be granted, in order.
     fn grant(&mut self, wake: &mut Vec<Fiber>) {
-        for index in 0..self.requests.len() {
+        let mut index = 0;
+        while index < self.requests.len() {
             let request = &self.requests[index];
-            if request.granted || self.must_wait(&request.owner, request.mode, index) {
-                continue;
-            }
+            let ready = !request.granted && !self.must_wait(&request.owner, request.mode, index);
+            index += 1;
             // A waiter that has given up removes its request itself, and grants anew then.
-            if let Some(fiber) = request.owner.wait.grant() {
+            if let Some(fiber) = ready.then(|| request.owner.wait.grant()).flatten() {
                 wake.extend(fiber);
-                self.requests[index].granted = true;
-                self.merge(index);
-                return self.grant(wake);
+                self.requests[index - 1].granted = true;
+                self.merge(index - 1);
+                index = 0;
             }
         }
     }
@@ -538,6 +538,8 @@ impl LockTable {
         if let Ok(mut entry) = queues.find_entry(name.hash, |q| q.name.same(name)) {
             let queue = entry.get_mut();
             match queue.position(me, why != Why::GiveUp) {
+                // Also what it waited for when a panic ended it.
+                _ if why == Why::End => queue.requests.retain(|request| !Arc::ptr_eq(&request.owner, me)),
                 Some(index) if why == Why::GiveBack && queue.requests[index].raised => {
                     let request = &mut queue.requests[index];
                     (request.mode, request.raised) = (LockMode::Shared, false);

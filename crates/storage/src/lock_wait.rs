@@ -117,7 +117,7 @@ impl WaitCell {
     }
 }
 
-/// Counters of waiting.
+/// Counters of waiting, and the choice of victims.
 #[derive(Default)]
 pub(crate) struct WaitStats {
     /// Waits begun.
@@ -130,6 +130,8 @@ pub(crate) struct WaitStats {
     pub(crate) deadlocks: AtomicU64,
     /// Waits that ended by their deadline.
     pub(crate) timeouts: AtomicU64,
+    /// Held while a victim is chosen: all members of a ring may find it, and one victim is enough.
+    choice: Mutex<()>,
 }
 
 /// Waits for what `me` has just been queued for. No latch may be held. On an error the request is gone.
@@ -210,8 +212,14 @@ fn break_deadlocks(engine: &Engine, me: &Arc<TrxShared>) {
         let place = cycle.iter().position(|trx| price(trx) == cheapest).unwrap_or(0);
         let found = engine.deadlock_log.get().zip(engine.describe_ring(&cycle, place));
         let keep = found.as_ref().map(|(log, deadlock)| log.describe(deadlock));
-        // If it is not waiting any more, the cycle was broken meanwhile: search again.
-        if cycle[place].wait.make_victim() {
+        // If it is not the same any more, the cycle was broken meanwhile: search again.
+        let one = engine.waits.choice.lock();
+        let is_there = find_cycle(&engine.locks, me).is_some_and(|again| {
+            again.len() == cycle.len() && again.iter().zip(&cycle).all(|(a, b)| Arc::ptr_eq(a, b))
+        });
+        let chosen = is_there && cycle[place].wait.make_victim();
+        drop(one);
+        if chosen {
             if let Some(keep) = keep {
                 keep();
             }

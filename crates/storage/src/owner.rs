@@ -27,6 +27,8 @@ pub struct Owner {
     reading: AtomicBool,
     /// The open transaction, since its first lock or write.
     trx: Mutex<Option<Arc<TrxShared>>>,
+    /// The session has locks that are not the engine's.
+    has_locks: AtomicBool,
     admit: OnceLock<Box<Admit>>,
 }
 
@@ -43,6 +45,7 @@ impl Owner {
             who,
             reading: AtomicBool::new(false),
             trx: Mutex::default(),
+            has_locks: AtomicBool::new(false),
             admit: OnceLock::new(),
         })
     }
@@ -72,9 +75,14 @@ impl Owner {
         self.open().map(|trx| TrxInfo::of(&trx))
     }
 
-    /// Whether its transaction is open and has locked or written, so that others may wait for it.
+    /// Whether others may wait for it: its transaction is open and has locked or written, or it has locks of the layer above.
     pub fn is_locking(&self) -> bool {
-        self.trx.lock().is_some()
+        self.has_locks.load(Ordering::Relaxed) || self.trx.lock().is_some()
+    }
+
+    /// Says whether the session has locks of the layer above, between its statements.
+    pub fn set_has_locks(&self, has_locks: bool) {
+        self.has_locks.store(has_locks, Ordering::Relaxed);
     }
 
     pub(crate) fn open(&self) -> Option<Arc<TrxShared>> {

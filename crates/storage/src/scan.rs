@@ -672,6 +672,13 @@ impl Scan {
             let semi = self.semi_consistent && !gaps && !self.insist && !self.beyond && may_wait;
             let if_taken = if semi { IfTaken::Refuse } else { if_taken(wait) };
             match state.lock_row(engine, &self.tree, &key, header, mode, true, if_taken)? {
+                // Who deleted it has ended since that was asked above.
+                RowLock::Mine(new) if header.is_deleted() && !self.tree.is_temporary() => {
+                    if new {
+                        state.unlock_row(engine, &self.tree, &key);
+                    }
+                    return Ok(Found::Again);
+                }
                 RowLock::Mine(new) if self.beyond => {
                     self.pass(state, leaf, slot, key.clone(), gaps);
                     self.place = Place::End;

@@ -223,7 +223,13 @@ impl State {
                 return Ok(None);
             }
             match self.lock_row(engine, tree, key, header, mode, true, if_taken)? {
-                RowLock::Mine(_) if header.is_deleted() => return Ok(None),
+                RowLock::Mine(_) if header.is_deleted() => {
+                    if tree.is_temporary() || header.trx == self.own_id() {
+                        return Ok(None);
+                    }
+                    // Who deleted it has ended since that was asked above.
+                    drop(leaf);
+                }
                 RowLock::Mine(_) => {
                     self.counts.read += 1;
                     if !header.is_overflow() {

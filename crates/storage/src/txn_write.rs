@@ -248,16 +248,15 @@ impl State {
             RowLock::Again | RowLock::Taken => return Ok(Step::Again),
         }
         if header.is_deleted() {
-            return Ok(Step::Done(Ok(Changed::NotFound)));
+            // Another who deleted it has ended since that was asked above.
+            let is_gone = own || tree.is_temporary();
+            return Ok(if is_gone { Step::Done(Ok(Changed::NotFound)) } else { Step::Again });
         }
         if header.is_overflow() {
             let at = overflow_ref(tree.id(), row)?;
             if progress.loaded_at(at).is_none() {
                 // Once the latch is gone only an entry in the lock table keeps the value where it is.
-                return match self.keep_row(engine, tree, key, header)? {
-                    true => Ok(Step::Load(at)),
-                    false => Ok(Step::Wait),
-                };
+                return Ok(self.keep_row(engine, tree, key, header)?.unwrap_or(Step::Load(at)));
             }
         }
         let mut new = std::mem::take(&mut self.buffers.row);
@@ -274,15 +273,10 @@ impl State {
             }
         };
         let step = match change {
-            Change::Keep => {
-                if self.isolation.locks_gaps() {
-                    self.keep_row(engine, tree, key, header)?;
-                }
-                Ok(Step::Done(Ok(Changed::Unchanged)))
-            }
-            Change::Hold => {
-                self.keep_row(engine, tree, key, header)?;
-                Ok(Step::Done(Ok(Changed::Unchanged)))
+            Change::Keep if !self.isolation.locks_gaps() => Ok(Step::Done(Ok(Changed::Unchanged))),
+            Change::Keep | Change::Hold => {
+                let kept = self.keep_row(engine, tree, key, header);
+                kept.map(|otherwise| otherwise.unwrap_or(Step::Done(Ok(Changed::Unchanged))))
             }
             Change::Delete => {
                 let flags = header.flags & OVERFLOW | DELETED;
@@ -295,8 +289,8 @@ impl State {
                     self.put(engine, tree, mtr, leaf, &put, Ok(Changed::Updated))
                 }
                 None => {
-                    let kept = self.keep_row(engine, tree, key, header)?;
-                    Ok(if kept { Step::Store } else { Step::Wait })
+                    let kept = self.keep_row(engine, tree, key, header);
+                    kept.map(|otherwise| otherwise.unwrap_or(Step::Store))
                 }
             },
         };
@@ -323,13 +317,23 @@ impl State {
         Step::Done(Ok(Changed::NotFound))
     }
 
-    /// Enters a lock on a row that may be had, unless the row is this transaction's own; false if it must wait.
-    fn keep_row(&mut self, engine: &Engine, tree: &TreeHandle, key: &[u8], header: Header) -> Result<bool> {
+    /// Enters a lock on a row that may be had, unless the row is this transaction's own. What to do where it cannot be had after
+    /// all: another's locks may have become a span that covers it.
+    fn keep_row<T>(
+        &mut self,
+        engine: &Engine,
+        tree: &TreeHandle,
+        key: &[u8],
+        header: Header,
+    ) -> Result<Option<Step<T>>> {
         if header.trx == self.own_id() {
-            return Ok(true);
+            return Ok(None);
         }
-        let lock = self.lock_row(engine, tree, key, header, LockMode::Exclusive, true, IfTaken::Queue)?;
-        Ok(lock != RowLock::Wait)
+        Ok(match self.lock_row(engine, tree, key, header, LockMode::Exclusive, true, IfTaken::Queue)? {
+            RowLock::Mine(_) => None,
+            RowLock::Wait => Some(Step::Wait),
+            RowLock::Taken | RowLock::Again => Some(Step::Again),
+        })
     }
 
     pub(crate) fn insert(
@@ -402,9 +406,10 @@ impl State {
         }
         // Somebody may hold or want the key of a row that is gone.
         if engine.locks.is_queued(Some(&me), tree.id(), key) {
-            let ask = engine.locks.ask(&me, tree.id(), key, LockMode::Exclusive, None, IfTaken::Queue);
-            if ask == Ask::Queued {
-                return Ok(Step::Wait);
+            match engine.locks.ask(&me, tree.id(), key, LockMode::Exclusive, None, IfTaken::Queue) {
+                Ask::Granted | Ask::Held => {}
+                Ask::Queued => return Ok(Step::Wait),
+                Ask::Changed | Ask::Refused => return Ok(Step::Again),
             }
         }
         let put = match slot {
