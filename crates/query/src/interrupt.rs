@@ -102,3 +102,31 @@ impl Interrupt {
         result
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_parts_say_the_same_whoever_comes_first() {
+        let interrupt = Interrupt::default();
+        for round in 0..2000 {
+            std::thread::scope(|scope| {
+                let raised = scope.spawn(|| interrupt.raise(InterruptState::Query));
+                if round % 2 == 0 {
+                    interrupt.clear_query();
+                } else {
+                    interrupt.held_off(|| ());
+                }
+                raised.join().unwrap();
+            });
+            let is_raised = interrupt.state() != InterruptState::None;
+            assert_eq!(interrupt.engine().is_raised(), is_raised, "round {round}");
+            interrupt.clear_query();
+            assert!(!interrupt.engine().is_raised());
+        }
+        interrupt.raise(InterruptState::Connection);
+        interrupt.clear_query();
+        assert!(interrupt.state() == InterruptState::Connection && interrupt.engine().is_raised());
+    }
+}
