@@ -1,5 +1,6 @@
 //! KILL QUERY, KILL CONNECTION and max_statement_time: one switch per session that ends waits and loops.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use keel_storage::runtime::fiber::Fiber;
@@ -26,9 +27,21 @@ pub struct Interrupt {
     engine: keel_storage::Interrupt,
     /// The session's fiber while it waits for something that is not the engine's.
     waiter: Mutex<Option<Fiber>>,
+    /// Tells whether the client is gone.
+    peer: OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
 }
 
 impl Interrupt {
+    /// Says who knows whether the client is gone, asked on the session's fiber; once.
+    pub fn set_peer(&self, is_gone: impl Fn() -> bool + Send + Sync + 'static) {
+        let _ = self.peer.set(Box::new(is_gone));
+    }
+
+    /// Whether nobody waits for the statement's answer any more.
+    pub fn is_peer_gone(&self) -> bool {
+        self.peer.get().is_some_and(|is_gone| is_gone())
+    }
+
     /// Ends what the session does; a killed connection stays killed.
     pub fn raise(&self, state: InterruptState) {
         self.raise_after(state, || ());

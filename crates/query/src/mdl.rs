@@ -7,7 +7,7 @@
 //! 1. The word counts sharers, and among them writers; its top bit says that the queue is to be asked: somebody owns or awaits
 //!    the lock exclusively, or keeps writers out. DDL has its turn, and sharers pay one atomic addition.
 //! 2. The queue is first come, first served; those who share are let in past those who wait for something else than them.
-//! 3. Waits end by KILL and by `lock_wait_timeout` (1205).
+//! 3. Waits end by KILL, by `lock_wait_timeout` (1205), and soon after the client has gone.
 //! 4. Who waits for an exclusive lock, or to keep writers out, holds no lock of another table for long: definitions
 //!    take several in order of their places in memory, and let go of all when the next one is not there soon; so does LOCK
 //!    TABLES where trying alone did not help. Rings that remain are found when they close
@@ -46,6 +46,8 @@ fn share_of(writes: bool) -> u64 {
 /// the longest.
 const PATIENCE: Duration = Duration::from_millis(200);
 const PATIENCE_MAX: Duration = Duration::from_secs(5);
+/// How often a waiter looks whether its client is still there: nobody would take back what it keeps from others.
+const PEER_LOOK: Duration = Duration::from_millis(500);
 
 /// The lock of one table name. A line of the cache of its own, since every statement counts itself in `word`.
 #[repr(align(64))]
@@ -281,7 +283,14 @@ impl TableLock {
                 if claim.is_victim() {
                     return self.give_up(ticket, errors::lock_deadlock);
                 }
-                if fiber::park_until(self.event, look) {
+                let until = look.min(time::now() + PEER_LOOK);
+                if fiber::park_until(self.event, until) {
+                    continue;
+                }
+                if interrupt.is_peer_gone() {
+                    return self.give_up(ticket, errors::lock_wait_timeout);
+                }
+                if until < look {
                     continue;
                 }
                 if look >= deadline {

@@ -39,6 +39,8 @@ impl SqlService {
         let (name, shown) = peer_names(&conn.peer(), &self.state);
         let mut sql = Session::new(id, "unauthenticated user", &name, self.host.clone());
         apply::all(&mut sql.vars, &settings);
+        let handle = conn.handle();
+        sql.interrupt.set_peer(move || handle.is_ended());
         let history = self.state.histories.clone();
         let client = Arc::new_cyclic(|client: &Weak<Client>| Client {
             id,
@@ -47,7 +49,7 @@ impl SqlService {
             host: shown.into(),
             interrupt: sql.interrupt.clone(),
             running: sql.running.clone(),
-            handle: conn.handle(),
+            handle,
             activity: Mutex::new(Activity::connecting(history)),
             counters: SessionCounters::default(),
             settings: Mutex::new(settings),

@@ -1,9 +1,10 @@
-//! Many sessions that want several tables to themselves at once: all of them go on.
+//! Many sessions that want several tables to themselves at once: all of them go on. Clients that vanish while they wait.
 
+use keel_testkit::client::Client;
 use keel_testkit::process::{Engine, Server};
 use std::sync::mpsc::channel;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const SESSIONS: usize = 8;
 const ROUNDS: usize = 25;
@@ -62,4 +63,36 @@ fn create_or_replace() {
 #[test]
 fn lock_tables_of_several() {
     all_at_once(&server(), |_| vec!["LOCK TABLES p WRITE, q WRITE, r WRITE".into(), "UNLOCK TABLES".into()]);
+}
+
+/// Waits until so many sessions are at work on a statement.
+fn await_running(client: &mut Client, statement: &str, count: u32) {
+    let running = format!("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO = \"{statement}\"");
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while client.run(&running).expect("answers").scalar() != Some(count.to_string()) {
+        assert!(Instant::now() < deadline, "{statement}: not {count} at work on it");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn what_a_client_waited_for_that_is_gone_is_given_up() {
+    let server = server();
+    let mut owner = server.client_in("test").expect("connects");
+    let mut other = server.client_in("test").expect("connects");
+    owner.run("INSERT INTO p VALUES (1)").expect("inserts");
+    owner.run("SELECT GET_LOCK('name', 0)").expect("locks");
+    owner.run("LOCK TABLES q WRITE").expect("locks");
+    let waits =
+        ["SELECT GET_LOCK('name', 1000)", "SELECT * FROM q", "ALTER TABLE q ADD v INT", "LOCK TABLES q READ"];
+    for wait in waits {
+        let mut gone = server.client_in("test").expect("connects");
+        gone.run("BEGIN").expect("begins");
+        gone.run("SELECT * FROM p FOR UPDATE").expect("locks");
+        gone.post(wait).expect("sends");
+        await_running(&mut other, wait, 1);
+        drop(gone);
+        await_running(&mut other, wait, 0);
+        other.run("SELECT * FROM p FOR UPDATE").expect("nobody has locked it");
+    }
 }

@@ -412,7 +412,7 @@ fn far_or(timeout: Option<Duration>) -> Instant {
     timeout.map_or(Instant::FAR, |t| time::now() + t)
 }
 
-/// Shuts a connection down from anywhere.
+/// A connection for those who do not serve it: shut down from anywhere.
 #[derive(Clone, Copy)]
 pub struct ConnHandle {
     home: &'static Shared,
@@ -427,5 +427,11 @@ impl ConnHandle {
             Some(w) if std::ptr::eq(w.shared, self.home) => cut(w, self.id),
             _ => self.home.send(Message::Cut(self.id)),
         }
+    }
+
+    /// Whether the peer is known to be gone. Only the connection's own worker, where its session's fibers run, knows.
+    pub fn is_ended(&self) -> bool {
+        let own = worker::own().filter(|w| std::ptr::eq(w.shared, self.home));
+        own.is_some_and(|w| w.conns.get(self.id).is_none_or(|conn| conn.ended.get()))
     }
 }
