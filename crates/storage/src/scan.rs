@@ -395,6 +395,15 @@ impl Scan {
 
     fn leaf<'t>(&self, tree: &'t TreeHandle) -> StoreResult<LeafRead<'t>> {
         let tree = tree.tree();
+        if self.reverse && matches!(self.read, Read::Lock(..)) {
+            // Also leaves without a row of the range: what is locked of it must not be skipped.
+            match (&self.place, &self.upper) {
+                (Place::Before(key), _) | (Place::Start | Place::End, Bound::Excluded(key)) => {
+                    return tree.leaf_below(self.hint, key);
+                }
+                _ => {}
+            }
+        }
         match (&self.place, self.hint) {
             (Place::From(key), Some(hint)) => tree.leaf_by_page(hint, key),
             (Place::From(key), None) => tree.leaf_for_read(key),

@@ -521,9 +521,10 @@ impl Store {
     /// Removes a tree and its file; readers that still hold it get errors. Waits.
     pub fn drop_tree(&self, id: TreeId) -> StoreResult<()> {
         let tree = self.trees.write().remove(&id).ok_or(StoreError::NoTree(id.0))?;
-        self.core.spaces.write().remove(&id.0);
         let space = tree.space();
+        // Before its frames may pass to others: see `Pool::refuse_dropped`.
         space.dropped.store(true, SeqCst);
+        self.core.spaces.write().remove(&id.0);
         self.core.pool.discard(space);
         space.remove_file()
     }

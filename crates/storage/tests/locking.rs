@@ -462,6 +462,35 @@ fn a_scan_locks_the_row_beyond_an_open_range_and_gives_it_back_where_no_gaps_are
 }
 
 #[test]
+fn a_scan_downwards_locks_gaps_that_reach_over_the_edge_of_a_leaf() {
+    use std::ops::Bound::{Excluded, Included};
+    with_rows(&[], |engine, tree| {
+        let rows = 1..800;
+        let mut txn = rr(engine);
+        rows.clone().for_each(|n| put(&mut txn, tree, n, &"r".repeat(200)));
+        txn.commit().unwrap();
+        // Some leaves begin with a row that is gone now.
+        rows.clone().filter(|n| n % 2 == 1).for_each(|n| del(&mut txn, tree, n).unwrap());
+        txn.commit().unwrap();
+        while engine.status().history_len != 0 {
+            fiber::sleep(Duration::from_millis(10));
+        }
+        let timeout = Some(Duration::from_millis(1));
+        for gone in rows.filter(|n| n % 2 == 1 && *n > 4) {
+            let (low, high) = (k(gone - 3), k(gone + 1));
+            let range = ScanRange { lower: Included(&low), upper: Excluded(&high), reverse: true };
+            let found = scan_range(&mut txn, tree, range, Read::FOR_UPDATE).unwrap();
+            assert_eq!(found.len(), 2);
+            let mut other = engine.begin(TxnOptions { lock_wait_timeout: timeout, ..TxnOptions::default() });
+            let result = insert(&mut other, tree, gone, "phantom");
+            assert!(matches!(result, Err(Error::LockWaitTimeout)), "{gone}: {result:?}");
+            other.rollback().unwrap();
+            txn.rollback().unwrap();
+        }
+    });
+}
+
+#[test]
 fn a_semi_consistent_scan_gives_locked_rows_as_last_committed_and_locks_those_it_insists_on() {
     with_rows(&[1, 2], |engine, tree| {
         let mut a = rr(engine);

@@ -203,7 +203,7 @@ impl Pool {
         let quiet = frame.pins.load(Acquire) == 0 && !frame.is_dirty();
         if let Some((tree, _)) = frame.identity().filter(|_| quiet) {
             if !spaces.with_space(tree, &mut |space| self.forget(space, index)) {
-                // The tree was dropped and its translation is gone with it.
+                // The tree was dropped; who still finds the frame in its translation sees that it holds another page.
                 frame.tree.store(NO_TREE, Relaxed);
             }
             evicted = true;

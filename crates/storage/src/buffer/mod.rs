@@ -365,10 +365,17 @@ impl Pool {
                 }
                 // SAFETY: latched above.
                 unsafe { frame.unlock_shared() };
+                self.refuse_dropped(space)?;
             } else {
                 self.make_resident(space, page)?;
             }
         }
+    }
+
+    /// A frame that has come to hold another page may stay in the translation of a tree that was dropped meanwhile.
+    #[cold]
+    fn refuse_dropped(&self, space: &Space) -> StoreResult<()> {
+        if space.is_dropped() { Err(StoreError::NoTree(space.id.0)) } else { Ok(()) }
     }
 
     /// Latches a page shared if it is resident; reads nothing.
@@ -400,6 +407,7 @@ impl Pool {
                 }
                 // SAFETY: latched above.
                 unsafe { frame.unlock_exclusive() };
+                self.refuse_dropped(space)?;
             } else {
                 self.make_resident(space, page)?;
             }
@@ -447,19 +455,22 @@ impl Pool {
                 self.wake_loaders(space, page);
                 return Ok(Pin { pool: self.clone(), frame });
             }
-            if matches!(space.map.get(page), Entry::Absent) {
-                continue;
+            // It may never have been written: nothing here may read it.
+            match space.map.get(page) {
+                Entry::Absent => {}
+                Entry::Loading => self.wait_loaded(space, page),
+                Entry::Resident(_) => match self.try_latch_shared(space, page) {
+                    Some(latch) => return Ok(latch.pin(self)),
+                    None => self.refuse_dropped(space)?,
+                },
             }
-            return self.pin(space, page);
         }
     }
 
     #[cold]
     fn make_resident(&self, space: &Space, page: u32) -> StoreResult<()> {
         assert_eq!(latch::held(), 0, "a page read with a latch held (tree {}, page {page})", space.id);
-        if space.is_dropped() {
-            return Err(StoreError::NoTree(space.id.0));
-        }
+        self.refuse_dropped(space)?;
         if space.lost {
             return Err(space.corrupt(page, "the file is missing or cut off"));
         }
@@ -475,6 +486,12 @@ impl Pool {
             self.wake_loaders(space, page);
             return result;
         }
+        self.wait_loaded(space, page);
+        Ok(())
+    }
+
+    /// Waits while somebody loads a page.
+    fn wait_loaded(&self, space: &Space, page: u32) {
         let me = fiber::current();
         loop {
             // Entered anew each time: whoever was woken may find the page evicted and being loaded again.
@@ -485,7 +502,7 @@ impl Pool {
             }
             self.load_waiters.lock().retain(|w| w.2 != me);
             if !wait {
-                return Ok(());
+                return;
             }
         }
     }

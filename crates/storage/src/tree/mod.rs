@@ -305,6 +305,18 @@ impl Tree {
         self.leaf_before(key)
     }
 
+    /// The leaf whose range holds what is just below `key`, be there anything or not; page `hint` is tried first.
+    pub fn leaf_below(&self, hint: Option<PageNo>, key: &[u8]) -> StoreResult<LeafRead<'_>> {
+        if let Some(hint) = hint.filter(|hint| hint.0 != 0 && hint.0 < self.space.pages()) {
+            let leaf = LeafRead { latch: self.core.pool.latch_shared(&self.space, hint.0)? };
+            let here = leaf.latch.page();
+            if here.kind() == layout::KIND_LEAF && matches!(Target::Before(key).step(here), Step::Here) {
+                return Ok(leaf);
+            }
+        }
+        self.find_leaf(Target::Before(key))
+    }
+
     /// As [`Tree::leaf_for_read`], trying page `hint` first.
     #[inline]
     pub fn leaf_by_page(&self, hint: PageNo, key: &[u8]) -> StoreResult<LeafRead<'_>> {

@@ -152,6 +152,10 @@ impl Tree {
             let pin = self.core.pool.pin(&self.space, child)?;
             let mtr = self.core.begin()?;
             let Some(mut parent) = self.find_parent(&mtr, separator, level)? else { return Ok(()) };
+            // The child was merged away meanwhile, and its page has come back as its parent.
+            if parent.page_no() == child {
+                return Ok(());
+            }
             let Err(slot) = parent.page().search(separator) else { return Ok(()) };
             {
                 let latch = pin.latch_shared();
