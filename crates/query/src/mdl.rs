@@ -407,6 +407,11 @@ impl Owned {
         self.locks.len()
     }
 
+    /// They.
+    pub(crate) fn locks(&self) -> &[Arc<TableLock>] {
+        &self.locks
+    }
+
     /// Leaves the tables to others, until [`Owned::regain`], to read or also to write; other definitions wait.
     pub fn lower(&self, may_write: bool) {
         let hold = if may_write { Hold::Altering } else { Hold::Writing };

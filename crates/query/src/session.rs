@@ -520,6 +520,8 @@ pub struct Session {
     pub(crate) read_lock: ReadLock,
     /// Gates of the global read lock that the running statement is within.
     pub(crate) passes: Vec<Pass>,
+    /// Tables that the running definition owns while a query fills the new one.
+    pub(crate) filling: Vec<Arc<TableLock>>,
     /// What GET_LOCK() has locked.
     pub user_locks: HeldLocks,
     /// Warnings of the last statement.
@@ -614,6 +616,7 @@ impl Session {
             named_locks: NamedLocks::default(),
             read_lock: ReadLock::default(),
             passes: Vec::new(),
+            filling: Vec::new(),
             user_locks: HeldLocks::new(host.user_locks()),
             diagnostics: Diagnostics::default(),
             row_count: 0,
@@ -761,6 +764,7 @@ impl Session {
         kept.extend(self.named_locks.kept());
         kept.extend(self.read_lock.kept());
         kept.extend(self.passes.iter().map(|pass| (pass.gate().clone(), Kind::Write)));
+        kept.extend(self.filling.iter().map(|lock| (lock.clone(), Kind::Own)));
         Stake { owner: self.owner.clone(), kept }
     }
 

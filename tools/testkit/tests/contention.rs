@@ -96,3 +96,24 @@ fn what_a_client_waited_for_that_is_gone_is_given_up() {
         other.run("SELECT * FROM p FOR UPDATE").expect("nobody has locked it");
     }
 }
+
+#[test]
+fn tables_that_are_made_of_each_other() {
+    let server = server();
+    let (done, ends) = channel();
+    for (made, from) in [("p", "q"), ("q", "p")] {
+        let mut client = server.client_in("test").expect("connects");
+        let done = done.clone();
+        thread::spawn(move || {
+            for _ in 0..ROUNDS {
+                let reply = client.one(&format!("CREATE OR REPLACE TABLE {made} SELECT * FROM {from}"));
+                done.send(reply.expect("answers").error_code()).expect("is awaited");
+            }
+        });
+    }
+    for number in 0..2 * ROUNDS {
+        let error = ends.recv_timeout(Duration::from_secs(60));
+        let error = error.unwrap_or_else(|_| panic!("only {number} were answered"));
+        assert!(error.is_none_or(|code| code == 1213), "{error:?}");
+    }
+}

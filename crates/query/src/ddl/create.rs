@@ -137,7 +137,10 @@ impl Database {
         owned.take(&new.shared.lock, session, Duration::ZERO)?;
         let table = self.put_new(session, self.definition(session)?, new, true)?;
         drop(parents);
-        self.fill(session, select, &table, params)
+        session.filling = owned.locks().to_vec();
+        let filled = self.fill(session, select, &table, params);
+        session.filling.clear();
+        filled
     }
 
     fn new_table(
@@ -177,7 +180,9 @@ impl Database {
                 Ok(Completion::default())
             }
         });
-        if replaced.as_ref().is_err_and(|error| error.code != code::TABLE_EXISTS) {
+        // The old table goes where the new one cannot be made, but not for a deadlock, of which most are found before a row is read.
+        let stays = |error: &SqlError| matches!(error.code, code::TABLE_EXISTS | code::LOCK_DEADLOCK);
+        if replaced.as_ref().is_err_and(|error| !stays(error)) {
             let interrupt = session.interrupt.clone();
             interrupt.held_off(|| {
                 let now = self.catalog().table(&old.schema, &old.name).cloned();
@@ -232,8 +237,10 @@ impl Database {
         if next_auto > 1 {
             self.raise_auto_increment(&table, next_auto - 1)?;
         }
+        session.filling = owned.locks().to_vec();
         let filled =
             catch_unwind(AssertUnwindSafe(|| self.fill_in_the_making(session, select, &table, params)));
+        session.filling.clear();
         let filled = match filled {
             Ok(filled) => filled,
             Err(panic) => {

@@ -228,7 +228,7 @@ pub(super) fn check(
     }
     for (place, parent_place) in places.iter().zip(&parent_places) {
         let (column, other) = (&record.columns[*place], &parent.columns()[*parent_place]);
-        if !compares(&column.ty, &other.ty) {
+        if !have_equal_keys(&column.ty, &other.ty) {
             let (column, other) = (&column.name, &other.name);
             let reason = format!(
                 "Field type or character set for column '{column}' does not match referenced column '{other}'."
@@ -240,7 +240,7 @@ pub(super) fn check(
 }
 
 /// Whether equal values of two types have equal keys.
-fn compares(a: &SqlType, b: &SqlType) -> bool {
+pub(crate) fn have_equal_keys(a: &SqlType, b: &SqlType) -> bool {
     use TypeKind::*;
     if a.is_string() || b.is_string() {
         return a.is_string() && b.is_string() && a.is_text() == b.is_text() && a.collation == b.collation;
@@ -284,7 +284,9 @@ impl Definition<'_> {
             let own = child.column_places(&key.columns).unwrap_or_default();
             let types = own.iter().zip(&places);
             record.index_beginning_with(&places).is_some()
-                && types.into_iter().all(|(a, b)| compares(&child.columns[*a].ty, &record.columns[*b].ty))
+                && types
+                    .into_iter()
+                    .all(|(a, b)| have_equal_keys(&child.columns[*a].ty, &record.columns[*b].ty))
         };
         match self.catalog.references_to(&record.schema, &record.name).iter().all(fits) {
             true => Ok(()),
@@ -485,7 +487,7 @@ enum Fit {
 
 fn fit(old: &SqlType, new: &SqlType) -> Fit {
     if !old.is_string() || !new.is_string() {
-        let same = compares(old, new) && new.members().starts_with(old.members());
+        let same = have_equal_keys(old, new) && new.members().starts_with(old.members());
         return if same { Fit::Same } else { Fit::Other };
     }
     let is_alike = old.kind == new.kind

@@ -205,9 +205,11 @@ impl Database {
         for position in 0..alteration.record.indexes.len() {
             let index = &alteration.record.indexes[position];
             let kept = alteration.kept_indexes.iter().any(|k| names::same(k, &index.name));
+            // One that has ordered the rows and does not any more needs entries of its own.
+            let of_rows = index.tree_id == alteration.record.tree_id;
             if clustered == Some(position) {
                 alteration.record.indexes[position].tree_id = alteration.record.tree_id;
-            } else if !kept {
+            } else if !kept || of_rows {
                 alteration.record.indexes[position].set_new_tree(pending.create(session, table.id)?);
                 new.push(position);
             }

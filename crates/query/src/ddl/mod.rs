@@ -43,6 +43,7 @@ use keel_storage::runtime::time;
 use keel_storage::{Txn, TxnOptions};
 use keel_value::Value;
 
+pub(crate) use self::foreign::have_equal_keys;
 pub(crate) use self::kept::check_conditions;
 use crate::account::{Account, record};
 use crate::catalog::{Catalog, Shared, TableDef, TableRecord, store};
@@ -151,7 +152,8 @@ impl Database {
     }
 
     /// The exclusive locks of several tables, none of them held for long while another is waited for. All definitions take
-    /// them in one order, so that no two wait for each other.
+    /// them in one order, so that no two wait for each other. What LOCK TABLES has locked in this session is not taken: others do
+    /// not write there.
     fn own_locks(
         &self,
         session: &Session,
@@ -159,7 +161,7 @@ impl Database {
         wait: Option<&LockWait>,
     ) -> SqlResult<Owned> {
         let timeout = lock_timeout(session, wait);
-        let free = |lock: &&Arc<TableLock>| !session.named_locks.owns(lock);
+        let free = |lock: &&Arc<TableLock>| !session.named_locks.keeps(lock);
         let mut wanted: Vec<&Arc<TableLock>> = locks.iter().filter(free).collect();
         wanted.sort_by_key(|lock| Arc::as_ptr(lock));
         let deadline = time::now() + timeout;

@@ -27,6 +27,7 @@ use super::generated::Generated;
 use super::rows::{self, RowBuffers, Touched, Written};
 use crate::access::clustered_key;
 use crate::catalog::{Catalog, ForeignAction, ForeignKey, TableDef};
+use crate::ddl::have_equal_keys;
 use crate::engine_error;
 use crate::session::Session;
 
@@ -144,8 +145,9 @@ impl Family {
                 false => catalog.lasting_table(&key.ref_schema, &key.ref_table),
             };
             let target = parent.and_then(|parent| {
-                let index = parent.index_beginning_with(&parent.column_places(&key.ref_columns)?)?;
-                Some((parent.clone(), index))
+                let places = parent.column_places(&key.ref_columns)?;
+                let index = parent.index_beginning_with(&places)?;
+                same_keys(&table, &columns, parent, &places).then(|| (parent.clone(), index))
             });
             let (name, failure) = (key.name.clone(), key.failure(&table));
             self.members[member].parents.push(Parent { name, failure, columns, index, target });
@@ -159,6 +161,9 @@ impl Family {
             let Some(index) = child.index_beginning_with(&columns) else { continue };
             let Some(parent_columns) = table.column_places(&key.ref_columns) else { continue };
             let Some(parent_index) = table.index_beginning_with(&parent_columns) else { continue };
+            if !same_keys(child, &columns, &table, &parent_columns) {
+                continue;
+            }
             if !doing.deletes && !parent_columns.iter().any(|column| (doing.changes)(*column)) {
                 continue;
             }
@@ -202,6 +207,13 @@ impl Family {
         let evaluator = works_out.then(|| Rc::new(RefCell::new(session.aside())));
         Some(Ties { family, member: 0, along: None, above: None, is_update: false, depth: 0, evaluator })
     }
+}
+
+/// Whether equal rows of both have equal keys. Without `foreign_key_checks` a parent may come to be whose columns are of other types: it
+/// is none, then.
+fn same_keys(child: &TableDef, columns: &[usize], parent: &TableDef, parent_columns: &[usize]) -> bool {
+    let pairs = columns.iter().zip(parent_columns);
+    pairs.into_iter().all(|(a, b)| have_equal_keys(&child.columns[*a].ty, &parent.columns[*b].ty))
 }
 
 /// What watches over one row that changes.
