@@ -6,10 +6,11 @@
 //! 1. Shares are served by age, so a large one is not passed for ever by small ones.
 //! 2. Who is urgent, since others may wait for the locks or the room it has, goes before all others and up to a larger bound:
 //!    whoever fills the room may be waiting for it.
-//! 3. A packet takes more as its bytes come, so all that is there may be held by those that want more. One share at a time
-//!    goes beyond the bound, the first in line, until it is given back.
+//! 3. A packet takes more as its bytes come, and a statement takes room for values while its packet has some, so all that is
+//!    there may be held by those that want more. One session at a time goes beyond the bound, the first in line, until it
+//!    has given all back.
 //!
-//! So there is never more than the larger bound and the longest packet.
+//! So there is never more than the larger bound, the longest packet and what its statement makes of it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,7 +35,9 @@ struct Line {
     used_bytes: u64,
     most_bytes: u64,
     last_ticket: u64,
-    /// The share that may go beyond the bound.
+    /// What each has that has some.
+    held: BTreeMap<u64, u64>,
+    /// Who may go beyond the bound.
     beyond: Option<u64>,
     waiting: BTreeMap<Place, Waiter>,
 }
@@ -47,6 +50,7 @@ struct Place {
 }
 
 struct Waiter {
+    who: u64,
     bytes: u64,
     fiber: Fiber,
 }
@@ -61,11 +65,18 @@ impl Room {
         }
     }
 
-    /// A share that has nothing yet; its age counts from here.
+    /// A share that has nothing yet, of somebody who has no other; its age counts from here.
     pub fn share(self: &Arc<Room>) -> Share {
+        let mut share = self.share_of(0);
+        share.who = u64::MAX - share.ticket;
+        share
+    }
+
+    /// The same of a session, which may have several: together they go beyond the bound.
+    pub fn share_of(self: &Arc<Room>, session: u64) -> Share {
         let mut line = self.line.lock();
         line.last_ticket += 1;
-        Share { room: self.clone(), ticket: line.last_ticket, bytes: 0 }
+        Share { room: self.clone(), who: session, ticket: line.last_ticket, bytes: 0 }
     }
 
     /// Changes the bounds; what shares have beyond them they keep until they end.
@@ -90,12 +101,13 @@ impl Room {
         self.line.lock().used_bytes
     }
 
-    fn grant(&self, line: &mut Line, place: Place, bytes: u64) -> bool {
+    fn grant(&self, line: &mut Line, place: Place, who: u64, bytes: u64) -> bool {
         let max = if place.patient { &self.bytes_max } else { &self.urgent_bytes_max }.load(Relaxed);
         let fits = line.used_bytes + bytes <= max;
-        if !fits && *line.beyond.get_or_insert(place.ticket) != place.ticket {
+        if !fits && *line.beyond.get_or_insert(who) != who {
             return false;
         }
+        *line.held.entry(who).or_default() += bytes;
         line.used_bytes += bytes;
         line.most_bytes = line.most_bytes.max(line.used_bytes);
         true
@@ -105,8 +117,8 @@ impl Room {
     fn serve(&self, mut line: parking_lot::MutexGuard<'_, Line>) {
         let mut served = Vec::new();
         while let Some((&place, waiter)) = line.waiting.first_key_value() {
-            let (bytes, fiber) = (waiter.bytes, waiter.fiber);
-            if !self.grant(&mut line, place, bytes) {
+            let Waiter { who, bytes, fiber } = *waiter;
+            if !self.grant(&mut line, place, who, bytes) {
                 break;
             }
             line.waiting.remove(&place);
@@ -120,6 +132,7 @@ impl Room {
 /// What one packet or text has of a room; given back when dropped.
 pub struct Share {
     room: Arc<Room>,
+    who: u64,
     ticket: u64,
     bytes: u64,
 }
@@ -134,9 +147,9 @@ impl Share {
     pub fn try_take(&mut self, bytes: u64, urgent: bool) -> bool {
         let place = self.place(urgent);
         let mut line = self.room.line.lock();
-        let in_front = line.beyond == Some(self.ticket)
+        let in_front = line.beyond == Some(self.who)
             || line.waiting.first_key_value().is_none_or(|(first, _)| place < *first);
-        let granted = in_front && self.room.grant(&mut line, place, bytes);
+        let granted = in_front && self.room.grant(&mut line, place, self.who, bytes);
         if granted {
             self.bytes += bytes;
         }
@@ -155,7 +168,7 @@ impl Share {
             return true;
         }
         let place = self.place(urgent);
-        let waiter = Waiter { bytes, fiber: fiber::current() };
+        let waiter = Waiter { who: self.who, bytes, fiber: fiber::current() };
         let mut line = self.room.line.lock();
         line.waiting.insert(place, waiter);
         self.room.serve(line);
@@ -188,8 +201,12 @@ impl Share {
         self.bytes -= given;
         let mut line = self.room.line.lock();
         line.used_bytes -= given;
-        if self.bytes == 0 && line.beyond == Some(self.ticket) {
-            line.beyond = None;
+        let left = line.held.get(&self.who).map_or(0, |held| held - given);
+        if left > 0 {
+            line.held.insert(self.who, left);
+        } else {
+            line.held.remove(&self.who);
+            line.beyond.take_if(|who| *who == self.who);
         }
         self.room.serve(line);
     }
@@ -214,14 +231,15 @@ const LONG_VALUE: u64 = 256 << 10;
 /// the value is read or made, and kept until the statement ends: its values come one after the other.
 pub struct LongValues {
     room: Arc<Room>,
+    session: u64,
     share: Mutex<Option<Share>>,
     interrupt: Arc<Interrupt>,
 }
 
 impl LongValues {
     /// Of a session that `interrupt` ends.
-    pub fn new(room: Arc<Room>, interrupt: Arc<Interrupt>) -> LongValues {
-        LongValues { room, share: Mutex::new(None), interrupt }
+    pub fn new(room: Arc<Room>, session: u64, interrupt: Arc<Interrupt>) -> LongValues {
+        LongValues { room, session, share: Mutex::new(None), interrupt }
     }
 
     /// Waits until there is room for a value of so many octets; false where the statement is to end. `urgent` says whether
@@ -231,7 +249,7 @@ impl LongValues {
         if bytes < LONG_VALUE || latch::held() != 0 {
             return true;
         }
-        let mut share = self.share.lock().take().unwrap_or_else(|| self.room.share());
+        let mut share = self.share.lock().take().unwrap_or_else(|| self.room.share_of(self.session));
         let more = (bytes * 2).saturating_sub(share.bytes());
         let ends = |state: InterruptState| state != InterruptState::None;
         let admitted = more == 0 || share.take(more, urgent(), &self.interrupt, ends);
@@ -338,10 +356,10 @@ mod tests {
     fn statements_with_long_values_go_on_in_turn() {
         world(1, || {
             let room = Arc::new(Room::new(30 << 20, 60 << 20));
-            for _ in 0..40 {
+            for session in 0..40 {
                 let room = room.clone();
                 fiber::spawn(move || {
-                    let values = LongValues::new(room.clone(), Arc::default());
+                    let values = LongValues::new(room.clone(), session, Arc::default());
                     for bytes in [1000, 10 << 20, 4 << 20, 12 << 20] {
                         assert!(values.admit(bytes, || false));
                         assert!(room.used_bytes() <= (30 + 24) << 20);
@@ -376,6 +394,32 @@ mod tests {
                 assert_eq!(room.used_bytes(), 0);
             });
         }
+    }
+
+    #[test]
+    fn packets_do_not_keep_the_values_of_their_own_statements_out() {
+        world(1, || {
+            let room = Arc::new(Room::new(30 << 20, 60 << 20));
+            for session in 0..5 {
+                let room = room.clone();
+                fiber::spawn(move || {
+                    // All packets fill the room, or one goes beyond it, before a statement wants room for a value.
+                    let mut packet = room.share_of(session);
+                    assert!(take(&mut packet, 10 << 20, false));
+                    fiber::sleep(std::time::Duration::from_millis(1));
+                    let values = LongValues::new(room.clone(), session, Arc::default());
+                    assert!(values.admit(10 << 20, || false));
+                    assert!(room.used_bytes() <= (30 + 10 + 20) << 20);
+                    values.end();
+                });
+            }
+            let (alone, within) = (Arc::new(Room::new(30, 60)), Arc::default());
+            let mut packet = alone.share_of(1);
+            assert!(take(&mut packet, 40, false));
+            assert!(LongValues::new(alone, 1, within).admit(LONG_VALUE, || false));
+            settle();
+            assert_eq!(room.used_bytes(), 0);
+        });
     }
 
     #[test]

@@ -57,7 +57,7 @@ impl SqlService {
             compressed: AtomicBool::new(false),
         });
         sql.owner = Some(client.owner.clone());
-        let values = Arc::new(LongValues::new(self.state.long_packets.clone(), sql.interrupt.clone()));
+        let values = Arc::new(LongValues::new(self.state.long_packets.clone(), id, sql.interrupt.clone()));
         sql.long_values = Some(values.clone());
         let owner = client.owner.clone();
         let urgent = Box::new(move || owner.is_locking());

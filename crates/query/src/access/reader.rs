@@ -702,7 +702,9 @@ impl TableReader {
                 self.spare = scan.take();
                 continue;
             };
-            if undecided {
+            // Without a snapshot the row may have changed since its entry was read, or is about to lose it.
+            let uncommitted = self.read == Read::Snapshot && txn.isolation() == Isolation::ReadUncommitted;
+            if undecided || uncommitted && !self.covering {
                 self.primary.clear();
                 self.primary.extend_from_slice(clustered_key(index, key));
                 let found = fetch(&self.table, &self.primary, self.read, txn, slot)?;

@@ -298,7 +298,8 @@ fn reads_assigned(list: &[(usize, Source)], slot: u16) -> bool {
     false
 }
 
-/// Whether evaluating may park or take long: such expressions must not run on a latched page.
+/// Whether evaluating may park or take long, or what it gives depends on how often it is done: such expressions must not run on a
+/// latched page, where a write that finds no room begins again.
 pub(super) fn may_wait(expr: &Expr) -> bool {
     let facts = walk::facts(expr);
     let mut stays = true;
@@ -307,7 +308,7 @@ pub(super) fn may_wait(expr: &Expr) -> bool {
         Node::Call(function, args) if takes_long(function.name, args.len()) => stays = false,
         _ => {}
     });
-    facts.subquery || facts.volatile || !stays
+    facts.subquery || facts.volatile || facts.assigns || !stays
 }
 
 /// Whether a call may take long enough for others to be let run meanwhile.

@@ -173,7 +173,8 @@ impl ClientSession {
             return Ok(());
         }
         let urgent = self.core.sql.holds_locks();
-        let room = self.room.get_or_insert_with(|| self.core.state.long_packets.share());
+        let session = self.core.client.id;
+        let room = self.room.get_or_insert_with(|| self.core.state.long_packets.share_of(session));
         let more = (bytes as u64).saturating_sub(room.bytes());
         if more == 0 || room.try_take(more, urgent) {
             return Ok(());
