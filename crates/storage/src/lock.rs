@@ -215,15 +215,16 @@ impl Queue {
         let mut index = 0;
         while index < self.requests.len() {
             let request = &self.requests[index];
-            let ready = !request.granted && !self.must_wait(&request.owner, request.mode, index);
-            index += 1;
+            let waits = request.granted || self.must_wait(&request.owner, request.mode, index);
             // A waiter that has given up removes its request itself, and grants anew then.
-            if let Some(fiber) = ready.then(|| request.owner.wait.grant()).flatten() {
-                wake.extend(fiber);
-                self.requests[index - 1].granted = true;
-                self.merge(index - 1);
-                index = 0;
-            }
+            let Some(fiber) = (!waits).then(|| request.owner.wait.grant()).flatten() else {
+                index += 1;
+                continue;
+            };
+            wake.extend(fiber);
+            self.requests[index].granted = true;
+            self.merge(index);
+            index = 0;
         }
     }
 

@@ -1,9 +1,10 @@
 //! Waiting for a lock, and finding deadlocks at each wait.
 //!
 //! A transaction waits for one thing at a time. Its request stands in a queue before it waits, so of the transactions
-//! of a cycle the last to enter sees the others waiting when it searches: no cycle goes unseen, and none needs a
-//! second search. The search follows holders depth first; the victim is the member of the cycle that has changed
-//! fewest rows, the searcher on a tie. Where nobody wants the search (`innodb_deadlock_detect=OFF`), a cycle lasts until the first of
+//! of a cycle the last to enter sees the others waiting when it searches: no cycle goes unseen, and none needs to be
+//! looked for again later. The search follows holders depth first; the victim is the member of the cycle that has changed
+//! fewest rows, the searcher on a tie. Several may find the same cycle at once, so whoever has described it looks once more,
+//! alone, before it chooses. Where nobody wants the search (`innodb_deadlock_detect=OFF`), a cycle lasts until the first of
 //! its waits times out.
 //!
 //! The state decides races: granter, victim's finder, and the waiter that gives up each try to move it from WAITING,

@@ -27,7 +27,7 @@ pub struct Owner {
     reading: AtomicBool,
     /// The open transaction, since its first lock or write.
     trx: Mutex<Option<Arc<TrxShared>>>,
-    /// The session has locks that are not the engine's.
+    /// The session had locks, of rows or of the layer above, when its last statement ended.
     has_locks: AtomicBool,
     admit: OnceLock<Box<Admit>>,
 }
@@ -75,12 +75,13 @@ impl Owner {
         self.open().map(|trx| TrxInfo::of(&trx))
     }
 
-    /// Whether others may wait for it: its transaction is open and has locked or written, or it has locks of the layer above.
+    /// Whether others may wait for it: its transaction is open and has locked or written, or it had locks when its last
+    /// statement ended.
     pub fn is_locking(&self) -> bool {
         self.has_locks.load(Ordering::Relaxed) || self.trx.lock().is_some()
     }
 
-    /// Says whether the session has locks of the layer above, between its statements.
+    /// Says, as a statement ends, whether the session has locks, of rows or of the layer above.
     pub fn set_has_locks(&self, has_locks: bool) {
         self.has_locks.store(has_locks, Ordering::Relaxed);
     }

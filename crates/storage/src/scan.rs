@@ -395,25 +395,15 @@ impl Scan {
 
     fn leaf<'t>(&self, tree: &'t TreeHandle) -> StoreResult<LeafRead<'t>> {
         let tree = tree.tree();
-        if self.reverse && matches!(self.read, Read::Lock(..)) {
-            // Also leaves without a row of the range: what is locked of it must not be skipped.
-            match (&self.place, &self.upper) {
-                (Place::Before(key), _) | (Place::Start | Place::End, Bound::Excluded(key)) => {
-                    return tree.leaf_below(self.hint, key);
-                }
-                _ => {}
-            }
-        }
         match (&self.place, self.hint) {
             (Place::From(key), Some(hint)) => tree.leaf_by_page(hint, key),
             (Place::From(key), None) => tree.leaf_for_read(key),
-            (Place::Before(key), Some(hint)) => tree.leaf_before_by_page(hint, key),
-            (Place::Before(key), None) => tree.leaf_before(key),
-            (Place::Start | Place::End, hint) if self.reverse => match (&self.upper, hint) {
-                (Bound::Unbounded, _) => tree.last_leaf(),
-                (Bound::Included(key), _) => tree.leaf_for_read(key),
-                (Bound::Excluded(key), Some(hint)) => tree.leaf_before_by_page(hint, key),
-                (Bound::Excluded(key), None) => tree.leaf_before(key),
+            // Also a leaf without a row of the range: what is locked of it must not be skipped.
+            (Place::Before(key), hint) => tree.leaf_below(hint, key),
+            (Place::Start | Place::End, hint) if self.reverse => match &self.upper {
+                Bound::Unbounded => tree.last_leaf(),
+                Bound::Included(key) => tree.leaf_for_read(key),
+                Bound::Excluded(key) => tree.leaf_below(hint, key),
             },
             (Place::Start | Place::End, Some(hint)) => tree.leaf_by_page(hint, self.lower_key()),
             (Place::Start | Place::End, None) => tree.leaf_for_read(self.lower_key()),

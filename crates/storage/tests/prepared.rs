@@ -119,16 +119,12 @@ fn waiters_for_a_changed_row_wait_on() {
 
 #[test]
 fn what_cannot_be_committed_for_want_of_room_stays_prepared() {
-    let mut small = config();
-    (small.store.segment_bytes, small.store.redo_capacity_bytes) = (64 << 10, 256 << 10);
-    world_of(small, 1, |engine| {
+    world_of(small_log(), 1, |engine| {
         let tree = new_tree(engine);
         let mut txn = rr(engine);
         put(&mut txn, &tree, 1, "prepared");
         txn.prepare(b"one").unwrap();
-        sim::fail_times(sim::Op::Write, "doublewrite", 28, 0, 100);
-        let full = (1..1 << 20).find_map(|raised| engine.raise_counter(&tree, raised << 20).err());
-        assert!(matches!(full, Some(Error::Store(StoreError::DiskFull { .. }))), "{full:?}");
+        fill_log(engine, &tree);
         assert!(matches!(txn.commit(), Err(Error::Store(StoreError::DiskFull { .. }))));
         assert!(txn.is_prepared());
         assert!(matches!(txn.rollback(), Err(Error::Store(StoreError::DiskFull { .. }))));

@@ -26,7 +26,7 @@ impl Tree {
         self.page_of(Target::At(key))
     }
 
-    /// The same of the leaf of what is just below `key`, for [`Tree::leaf_before_by_page`].
+    /// The same of the leaf of what is just below `key`, for [`Tree::leaf_below`].
     pub(crate) fn leaf_page_before(&self, key: &[u8]) -> StoreResult<PageNo> {
         self.page_of(Target::Before(key))
     }

@@ -279,7 +279,7 @@ impl Tree {
     pub fn leaf_before(&self, key: &[u8]) -> StoreResult<LeafRead<'_>> {
         let mut bound = key.to_vec();
         loop {
-            let leaf = self.find_leaf(Target::Before(&bound))?;
+            let leaf = self.leaf_below(None, &bound)?;
             let low = leaf.low_fence();
             let found = !leaf.is_empty() && leaf.cmp(0, key) == Ordering::Less;
             if found || low.is_empty() {
@@ -291,27 +291,13 @@ impl Tree {
         }
     }
 
-    /// As [`Tree::leaf_before`], trying page `hint` first.
-    pub fn leaf_before_by_page(&self, hint: PageNo, key: &[u8]) -> StoreResult<LeafRead<'_>> {
-        if hint.0 != 0 && hint.0 < self.space.pages() {
-            let leaf = LeafRead { latch: self.core.pool.latch_shared(&self.space, hint.0)? };
-            let here = leaf.latch.page();
-            let is_it =
-                here.kind() == layout::KIND_LEAF && matches!(Target::Before(key).step(here), Step::Here);
-            if is_it && !leaf.is_empty() && leaf.cmp(0, key) == Ordering::Less {
-                return Ok(leaf);
-            }
-        }
-        self.leaf_before(key)
-    }
-
     /// The leaf whose range holds what is just below `key`, be there anything or not; page `hint` is tried first.
     pub fn leaf_below(&self, hint: Option<PageNo>, key: &[u8]) -> StoreResult<LeafRead<'_>> {
         if let Some(hint) = hint.filter(|hint| hint.0 != 0 && hint.0 < self.space.pages()) {
-            let leaf = LeafRead { latch: self.core.pool.latch_shared(&self.space, hint.0)? };
-            let here = leaf.latch.page();
+            let latch = self.core.pool.latch_shared(&self.space, hint.0)?;
+            let here = latch.page();
             if here.kind() == layout::KIND_LEAF && matches!(Target::Before(key).step(here), Step::Here) {
-                return Ok(leaf);
+                return Ok(LeafRead { latch });
             }
         }
         self.find_leaf(Target::Before(key))

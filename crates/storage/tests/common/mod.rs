@@ -7,6 +7,7 @@ use std::time::Duration;
 use keel_runtime::sim::{self, Options};
 use keel_runtime::sync::{Receiver, channel};
 use keel_runtime::{fiber, time};
+use keel_storage::fault::StoreError;
 use keel_storage::{
     Change, Changed, Engine, EngineConfig, Error, Insert, Isolation, LockMode, OnDuplicate, Read, Result,
     ScanRange, TreeHandle, Txn, TxnOptions, Wait,
@@ -24,6 +25,20 @@ pub fn config() -> EngineConfig {
     config.store.segment_bytes = 1 << 20;
     config.store.redo_capacity_bytes = 8 << 20;
     config
+}
+
+/// The same with a log that a few pages fill.
+pub fn small_log() -> EngineConfig {
+    let mut config = config();
+    (config.store.segment_bytes, config.store.redo_capacity_bytes) = (64 << 10, 256 << 10);
+    config
+}
+
+/// Writes on `tree` while pages cannot be written for want of room, until the log is full.
+pub fn fill_log(engine: &Arc<Engine>, tree: &TreeHandle) {
+    sim::fail_times(sim::Op::Write, "doublewrite", 28, 0, 100);
+    let full = (1..1 << 20).find_map(|raised| engine.raise_counter(tree, raised << 20).err());
+    assert!(matches!(full, Some(Error::Store(StoreError::DiskFull { .. }))), "{full:?}");
 }
 
 /// Runs `f` with an engine in a world of its own.
