@@ -35,7 +35,7 @@ struct Line {
     used_bytes: u64,
     most_bytes: u64,
     last_ticket: u64,
-    /// What each has that has some.
+    /// What each has in all its shares, of those who have any.
     held: BTreeMap<u64, u64>,
     /// Who may go beyond the bound.
     beyond: Option<u64>,
@@ -67,16 +67,18 @@ impl Room {
 
     /// A share that has nothing yet, of somebody who has no other; its age counts from here.
     pub fn share(self: &Arc<Room>) -> Share {
-        let mut share = self.share_of(0);
-        share.who = u64::MAX - share.ticket;
-        share
+        self.share_by(|ticket| u64::MAX - ticket)
     }
 
     /// The same of a session, which may have several: together they go beyond the bound.
     pub fn share_of(self: &Arc<Room>, session: u64) -> Share {
+        self.share_by(|_| session)
+    }
+
+    fn share_by(self: &Arc<Room>, who: impl FnOnce(u64) -> u64) -> Share {
         let mut line = self.line.lock();
         line.last_ticket += 1;
-        Share { room: self.clone(), who: session, ticket: line.last_ticket, bytes: 0 }
+        Share { room: self.clone(), who: who(line.last_ticket), ticket: line.last_ticket, bytes: 0 }
     }
 
     /// Changes the bounds; what shares have beyond them they keep until they end.
@@ -129,9 +131,10 @@ impl Room {
     }
 }
 
-/// What one packet or text has of a room; given back when dropped.
+/// What one packet, text, value or statement has of a room; given back when dropped.
 pub struct Share {
     room: Arc<Room>,
+    /// A session, or a number of the share's own.
     who: u64,
     ticket: u64,
     bytes: u64,

@@ -62,7 +62,9 @@ impl Interrupt {
     pub fn clear_query(&self) {
         if self.state() != InterruptState::None {
             let _both = self.waiter.lock();
-            self.lower();
+            if self.state() != InterruptState::Connection {
+                self.lower();
+            }
         }
     }
 
@@ -71,8 +73,7 @@ impl Interrupt {
         let before = {
             let _both = self.waiter.lock();
             let before = self.state();
-            self.state.store(0, Ordering::SeqCst);
-            self.engine.clear();
+            self.lower();
             before
         };
         let result = work();
@@ -82,12 +83,10 @@ impl Interrupt {
         result
     }
 
-    /// Unless the connection was killed. Call under the mutex.
+    /// Call under the mutex.
     fn lower(&self) {
-        if self.state() != InterruptState::Connection {
-            self.state.store(0, Ordering::SeqCst);
-            self.engine.clear();
-        }
+        self.state.store(0, Ordering::SeqCst);
+        self.engine.clear();
     }
 
     /// Whether and why the statement is to end.

@@ -642,6 +642,8 @@ impl TableReader {
         let State::Ranges { scan, next, reverse } = &mut self.state else { return Ok(false) };
         let index = self.secondary.map(|i| &self.table.indexes[i]);
         let tree = index.map_or_else(|| self.table.rows(), IndexDef::entries);
+        // Without a snapshot a row may have changed since its entry was read, or be about to lose it.
+        let uncommitted = self.read == Read::Snapshot && txn.isolation() == Isolation::ReadUncommitted;
         loop {
             let begins = scan.is_none();
             if scan.is_none() {
@@ -702,8 +704,6 @@ impl TableReader {
                 self.spare = scan.take();
                 continue;
             };
-            // Without a snapshot the row may have changed since its entry was read, or is about to lose it.
-            let uncommitted = self.read == Read::Snapshot && txn.isolation() == Isolation::ReadUncommitted;
             if undecided || uncommitted && !self.covering {
                 self.primary.clear();
                 self.primary.extend_from_slice(clustered_key(index, key));

@@ -152,13 +152,13 @@ impl Assignments {
         self.list.iter().any(|(c, _)| *c == column)
     }
 
-    /// Whether working out the values may wait: subqueries and functions that are not pure.
-    pub fn may_wait(&self) -> bool {
+    /// Whether the values must be worked out before the page is latched: see [`comes_first`].
+    pub fn comes_first(&self) -> bool {
         let assigned = self.list.iter().any(|(_, source)| match source {
-            Source::Expr(expr) => may_wait(expr),
+            Source::Expr(expr) => comes_first(expr),
             Source::Default | Source::Stored(_) => false,
         });
-        assigned || self.generated.may_wait() || self.refused.iter().any(|(_, expr)| may_wait(expr))
+        assigned || self.generated.comes_first() || self.refused.iter().any(|(_, expr)| comes_first(expr))
     }
 
     /// Works out the new values over a frame; `old` is the row at `slot` of it. Gives those that differ, by column.
@@ -298,9 +298,9 @@ fn reads_assigned(list: &[(usize, Source)], slot: u16) -> bool {
     false
 }
 
-/// Whether evaluating may park or take long, or what it gives depends on how often it is done: such expressions must not run on a
-/// latched page, where a write that finds no room begins again.
-pub(super) fn may_wait(expr: &Expr) -> bool {
+/// Whether an expression must be evaluated before its page is latched: it may park or take long, or what it gives depends on how often
+/// that is done, and a write that finds no room in the page begins again.
+pub(super) fn comes_first(expr: &Expr) -> bool {
     let facts = walk::facts(expr);
     let mut stays = true;
     walk::visit(expr, &mut |e| match &e.node {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use keel_base::{SqlError, SqlResult, code, errors};
 use keel_sql::ast;
 
-use super::assign::may_wait;
+use super::assign::comes_first;
 use crate::bind::{BindContext, Binder, Clause, ParamSource};
 use crate::catalog::{Catalog, TableDef, View};
 use crate::expr::frame::once_cells;
@@ -70,9 +70,9 @@ impl Checks {
     }
 
     /// Whether a test must not run on a latched page.
-    pub fn may_wait(&self) -> bool {
+    pub fn comes_first(&self) -> bool {
         let of_view = self.view.iter().flat_map(|check| &check.conditions);
-        self.list.iter().map(|check| &check.condition).chain(of_view).any(may_wait)
+        self.list.iter().map(|check| &check.condition).chain(of_view).any(comes_first)
     }
 
     /// Whether there is nothing to test.

@@ -87,7 +87,8 @@ pub(crate) fn plan(
         &table,
         Doing { inserts: false, deletes: true, changes: &|_| false },
     )?;
-    let direct = targets.point().is_some() && !targets.may_wait() && family.is_none() && returning.is_none();
+    let direct =
+        targets.point().is_some() && !targets.comes_first() && family.is_none() && returning.is_none();
     let (ignore, through) = (delete.ignore, changed.through);
     Ok(DeletePlan { targets, collect, direct, ignore, family, returning, through })
 }

@@ -148,9 +148,9 @@ impl Targets {
         }))
     }
 
-    /// Whether checking a row may wait.
-    pub fn may_wait(&self) -> bool {
-        self.predicates.iter().any(super::assign::may_wait)
+    /// Whether a row must be checked before its page is latched.
+    pub fn comes_first(&self) -> bool {
+        self.predicates.iter().any(super::assign::comes_first)
     }
 
     /// Whether changing a column could move a row along the path that finds it.

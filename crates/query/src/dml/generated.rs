@@ -7,7 +7,7 @@ use keel_base::{SqlResult, errors};
 use keel_value::row::RowRef;
 use keel_value::{SqlType, Value};
 
-use super::assign::{Source, default_source, may_wait};
+use super::assign::{Source, comes_first, default_source};
 use super::convert::{Strictness, into_column};
 use crate::bind::generated::parse;
 use crate::bind::{BindContext, Binder, Clause, ParamSource};
@@ -72,8 +72,8 @@ impl Generated {
     }
 
     /// Whether working one out must not be done on a latched page.
-    pub fn may_wait(&self) -> bool {
-        self.list.iter().any(|(_, expr)| may_wait(expr))
+    pub fn comes_first(&self) -> bool {
+        self.list.iter().any(|(_, expr)| comes_first(expr))
     }
 
     /// Those that may change where others do.

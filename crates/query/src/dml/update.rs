@@ -85,8 +85,8 @@ pub(crate) fn plan(
     let collect = !reads_target && targets.moves(|c| assignments.changes(c));
     let checks = Checks::bind(cx.catalog, cx.session, &table)?;
     let checks = checks.through(changed.through.as_ref(), changed.checks, binder.once_count());
-    let may_wait = assignments.may_wait() || targets.may_wait() || checks.may_wait();
-    let direct = targets.point().is_some() && !touched.clustered && !may_wait;
+    let first = assignments.comes_first() || targets.comes_first() || checks.comes_first();
+    let direct = targets.point().is_some() && !touched.clustered && !first;
     let changes = |column| assignments.changes(column);
     let family = Family::of(
         cx.catalog,
