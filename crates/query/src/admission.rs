@@ -3,43 +3,66 @@
 //! What is long takes its share of a [`Room`] before it takes memory, and gives it back with the answer. Until there is room
 //! its connection waits, and its bytes with the kernel.
 //!
-//! 1. Shares are served by age, so a large one is not passed for ever by small ones.
+//! 1. Shares are served by age, those of statements before those of packets, so a large one is not passed for ever by small ones.
 //! 2. Who is urgent, since others may wait for the locks or the room it has, goes before all others and up to a larger bound:
 //!    whoever fills the room may be waiting for it.
-//! 3. A packet takes more as its bytes come, and a statement takes room for values while its packet has some, so all that is
-//!    there may be held by those that want more. One session at a time goes beyond the bound, the first in line, until it
-//!    has given all back.
+//! 3. A packet takes more as its bytes come, and a statement takes room for values while its text has some, so all that is
+//!    there may be held by those that want more. One statement at a time goes beyond the bounds, of all rooms of a server, so
+//!    that it never waits for another that waits for it in the next room; it is the first in a line, until it has given all
+//!    back. The same holds of packets, one at a time: statements do not wait for a client that is slow to send.
 //!
-//! So there is never more than the larger bound, the longest packet and what its statement makes of it.
+//! So there is never more than the larger bounds, the longest packet and what one statement takes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use keel_storage::runtime::fiber::{self, Fiber};
 use keel_storage::runtime::latch;
 use keel_storage::runtime::wait::WaitEvent;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::interrupt::{Interrupt, InterruptState};
 
 /// Octets that many share.
 pub struct Room {
-    bytes_max: AtomicU64,
-    urgent_bytes_max: AtomicU64,
-    line: Mutex<Line>,
+    lines: Arc<Mutex<Lines>>,
+    /// Its own line among them.
+    own: usize,
+}
+
+/// The lines before the rooms of a server.
+struct Lines {
+    rooms: Vec<Line>,
+    last_ticket: u64,
+    /// What each has in all its shares, of those who have any.
+    held: BTreeMap<Who, u64>,
+    /// The packet, and the statement, that may go beyond the bounds.
+    beyond: [Option<Who>; 2],
 }
 
 #[derive(Default)]
 struct Line {
+    bytes_max: u64,
+    urgent_bytes_max: u64,
     used_bytes: u64,
     most_bytes: u64,
-    last_ticket: u64,
-    /// What each has in all its shares, of those who have any.
-    held: BTreeMap<u64, u64>,
-    /// Who may go beyond the bound.
-    beyond: Option<u64>,
-    waiting: BTreeMap<Place, Waiter>,
+    /// Of statements and of packets: neither wait for their turn behind the others.
+    waiting: [BTreeMap<Place, Waiter>; 2],
+}
+
+/// What a session does.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Role {
+    /// It runs a statement.
+    Runs,
+    /// It takes a packet in.
+    Receives,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Who {
+    role: Role,
+    session: u64,
 }
 
 /// The order of service.
@@ -49,93 +72,110 @@ struct Place {
     ticket: u64,
 }
 
+#[derive(Clone, Copy)]
 struct Waiter {
-    who: u64,
+    who: Who,
     bytes: u64,
     fiber: Fiber,
 }
 
 impl Room {
-    /// Room for `bytes_max`, and for `urgent_bytes_max` with those who are urgent.
-    pub fn new(bytes_max: u64, urgent_bytes_max: u64) -> Room {
-        Room {
-            bytes_max: bytes_max.into(),
-            urgent_bytes_max: urgent_bytes_max.into(),
-            line: Mutex::default(),
-        }
+    /// Rooms of one server, without any room as yet.
+    pub fn together<const COUNT: usize>() -> [Arc<Room>; COUNT] {
+        let rooms = (0..COUNT).map(|_| Line::default()).collect();
+        let lines =
+            Arc::new(Mutex::new(Lines { rooms, last_ticket: 0, held: BTreeMap::new(), beyond: [None; 2] }));
+        std::array::from_fn(|own| Arc::new(Room { lines: lines.clone(), own }))
     }
 
-    /// A share that has nothing yet, of somebody who has no other; its age counts from here.
-    pub fn share(self: &Arc<Room>) -> Share {
-        self.share_by(|ticket| u64::MAX - ticket)
+    /// A share of a session's packet, which has nothing yet; its age counts from here.
+    pub fn packet_of(&self, session: u64) -> Share {
+        self.share(Who { role: Role::Receives, session })
     }
 
-    /// The same of a session, which may have several: together they go beyond the bound.
-    pub fn share_of(self: &Arc<Room>, session: u64) -> Share {
-        self.share_by(|_| session)
+    /// The same of a session's statement, which may have several, and of several rooms: together they go beyond the bounds.
+    pub fn share_of(&self, session: u64) -> Share {
+        self.share(Who { role: Role::Runs, session })
     }
 
-    fn share_by(self: &Arc<Room>, who: impl FnOnce(u64) -> u64) -> Share {
-        let mut line = self.line.lock();
-        line.last_ticket += 1;
-        Share { room: self.clone(), who: who(line.last_ticket), ticket: line.last_ticket, bytes: 0 }
+    fn share(&self, who: Who) -> Share {
+        let mut lines = self.lines.lock();
+        lines.last_ticket += 1;
+        let room = Room { lines: self.lines.clone(), own: self.own };
+        Share { room, who, ticket: lines.last_ticket, bytes: 0 }
     }
 
-    /// Changes the bounds; what shares have beyond them they keep until they end.
+    /// Changes the bounds, of all and with those who are urgent; what shares have beyond them they keep until they end.
     pub fn set_bytes_max(&self, bytes_max: u64, urgent_bytes_max: u64) {
-        self.bytes_max.store(bytes_max, Relaxed);
-        self.urgent_bytes_max.store(urgent_bytes_max, Relaxed);
-        self.serve(self.line.lock());
+        let mut lines = self.lines.lock();
+        let line = &mut lines.rooms[self.own];
+        (line.bytes_max, line.urgent_bytes_max) = (bytes_max, urgent_bytes_max);
+        serve(lines);
     }
 
     /// The larger bound.
     pub fn bytes_max(&self) -> u64 {
-        self.urgent_bytes_max.load(Relaxed)
+        self.lines.lock().rooms[self.own].urgent_bytes_max
     }
 
     /// The most that all shares had at once.
     pub fn most_bytes(&self) -> u64 {
-        self.line.lock().most_bytes
+        self.lines.lock().rooms[self.own].most_bytes
     }
 
     /// What all shares have.
     pub fn used_bytes(&self) -> u64 {
-        self.line.lock().used_bytes
+        self.lines.lock().rooms[self.own].used_bytes
     }
+}
 
-    fn grant(&self, line: &mut Line, place: Place, who: u64, bytes: u64) -> bool {
-        let max = if place.patient { &self.bytes_max } else { &self.urgent_bytes_max }.load(Relaxed);
+impl Lines {
+    /// Gives `bytes` of `room`, if there are so many or `who` goes beyond the bounds.
+    fn grant(&mut self, room: usize, place: Place, who: Who, bytes: u64) -> bool {
+        let line = &mut self.rooms[room];
+        let max = if place.patient { line.bytes_max } else { line.urgent_bytes_max };
         let fits = line.used_bytes + bytes <= max;
-        if !fits && *line.beyond.get_or_insert(who) != who {
+        if !fits && *self.beyond[who.role as usize].get_or_insert(who) != who {
             return false;
         }
-        *line.held.entry(who).or_default() += bytes;
         line.used_bytes += bytes;
         line.most_bytes = line.most_bytes.max(line.used_bytes);
+        *self.held.entry(who).or_default() += bytes;
         true
     }
 
-    /// Serves those in front for whom there is room now; wakes them.
-    fn serve(&self, mut line: parking_lot::MutexGuard<'_, Line>) {
-        let mut served = Vec::new();
-        while let Some((&place, waiter)) = line.waiting.first_key_value() {
-            let Waiter { who, bytes, fiber } = *waiter;
-            if !self.grant(&mut line, place, who, bytes) {
-                break;
-            }
-            line.waiting.remove(&place);
-            served.push(fiber);
-        }
-        drop(line);
-        fiber::wake_many(&mut served);
+    fn first(&self, room: usize, role: Role) -> Option<(Place, Waiter)> {
+        let first = self.rooms[room].waiting[role as usize].first_key_value();
+        first.map(|(place, waiter)| (*place, *waiter))
     }
+
+    fn goes_beyond(&self, who: Who) -> bool {
+        self.beyond[who.role as usize] == Some(who)
+    }
+}
+
+/// Serves those in front of each line for whom there is room now; wakes them.
+fn serve(mut lines: MutexGuard<'_, Lines>) {
+    let mut served = Vec::new();
+    for room in 0..lines.rooms.len() {
+        for role in [Role::Runs, Role::Receives] {
+            while let Some((place, waiter)) = lines.first(room, role) {
+                if !lines.grant(room, place, waiter.who, waiter.bytes) {
+                    break;
+                }
+                lines.rooms[room].waiting[role as usize].remove(&place);
+                served.push(waiter.fiber);
+            }
+        }
+    }
+    drop(lines);
+    fiber::wake_many(&mut served);
 }
 
 /// What one packet, text, value or statement has of a room; given back when dropped.
 pub struct Share {
-    room: Arc<Room>,
-    /// A session, or a number of the share's own.
-    who: u64,
+    room: Room,
+    who: Who,
     ticket: u64,
     bytes: u64,
 }
@@ -148,11 +188,11 @@ impl Share {
 
     /// Takes `bytes` more if nobody in front waits and there is room, or if it goes beyond the bound.
     pub fn try_take(&mut self, bytes: u64, urgent: bool) -> bool {
-        let place = self.place(urgent);
-        let mut line = self.room.line.lock();
-        let in_front = line.beyond == Some(self.who)
-            || line.waiting.first_key_value().is_none_or(|(first, _)| place < *first);
-        let granted = in_front && self.room.grant(&mut line, place, self.who, bytes);
+        let (room, place) = (self.room.own, self.place(urgent));
+        let mut lines = self.room.lines.lock();
+        let in_front = lines.goes_beyond(self.who)
+            || lines.first(room, self.who.role).is_none_or(|(first, _)| place < first);
+        let granted = in_front && lines.grant(room, place, self.who, bytes);
         if granted {
             self.bytes += bytes;
         }
@@ -170,13 +210,14 @@ impl Share {
         if self.try_take(bytes, urgent) {
             return true;
         }
-        let place = self.place(urgent);
+        let (room, place) = (self.room.own, self.place(urgent));
         let waiter = Waiter { who: self.who, bytes, fiber: fiber::current() };
-        let mut line = self.room.line.lock();
-        line.waiting.insert(place, waiter);
-        self.room.serve(line);
+        let role = self.who.role as usize;
+        let mut lines = self.room.lines.lock();
+        lines.rooms[room].waiting[role].insert(place, waiter);
+        serve(lines);
         let granted = interrupt.woken_during(|| {
-            while self.room.line.lock().waiting.contains_key(&place) {
+            while self.room.lines.lock().rooms[room].waiting[role].contains_key(&place) {
                 if ends(interrupt.state()) {
                     return self.give_up(place);
                 }
@@ -192,9 +233,10 @@ impl Share {
 
     /// Leaves the line; true where it has been served meanwhile.
     fn give_up(&self, place: Place) -> bool {
-        let mut line = self.room.line.lock();
-        let served = line.waiting.remove(&place).is_none();
-        self.room.serve(line);
+        let mut lines = self.room.lines.lock();
+        let waiting = &mut lines.rooms[self.room.own].waiting[self.who.role as usize];
+        let served = waiting.remove(&place).is_none();
+        serve(lines);
         served
     }
 
@@ -202,16 +244,16 @@ impl Share {
     pub fn give(&mut self, bytes: u64) {
         let given = bytes.min(self.bytes);
         self.bytes -= given;
-        let mut line = self.room.line.lock();
-        line.used_bytes -= given;
-        let left = line.held.get(&self.who).map_or(0, |held| held - given);
+        let mut lines = self.room.lines.lock();
+        lines.rooms[self.room.own].used_bytes -= given;
+        let left = lines.held.get(&self.who).map_or(0, |held| held - given);
         if left > 0 {
-            line.held.insert(self.who, left);
+            lines.held.insert(self.who, left);
         } else {
-            line.held.remove(&self.who);
-            line.beyond.take_if(|who| *who == self.who);
+            lines.held.remove(&self.who);
+            lines.beyond[self.who.role as usize].take_if(|who| *who == self.who);
         }
-        self.room.serve(line);
+        serve(lines);
     }
 
     fn place(&self, urgent: bool) -> Place {
@@ -276,6 +318,7 @@ const OPERATORS_MAX: usize = 4;
 /// them.
 pub struct Operators {
     room: Arc<Room>,
+    session: u64,
     state: Mutex<Entered>,
     interrupt: Arc<Interrupt>,
     /// Whether others may wait for the session.
@@ -296,10 +339,11 @@ impl Operators {
     /// Of a session that `interrupt` ends and for which others may wait where `urgent` says so.
     pub fn new(
         room: Arc<Room>,
+        session: u64,
         interrupt: Arc<Interrupt>,
         urgent: Box<dyn Fn() -> bool + Send + Sync>,
     ) -> Operators {
-        Operators { room, state: Mutex::default(), interrupt, urgent }
+        Operators { room, session, state: Mutex::default(), interrupt, urgent }
     }
 
     /// Waits until there is room for one operator more, or the statement is to end. Who has a latch does not wait.
@@ -309,7 +353,7 @@ impl Operators {
         if state.count > OPERATORS_MAX || latch::held() != 0 {
             return;
         }
-        let mut share = state.share.take().unwrap_or_else(|| self.room.share());
+        let mut share = state.share.take().unwrap_or_else(|| self.room.share_of(self.session));
         drop(state);
         // Where it is cut short, the statement ends at its next look.
         share.take(Self::BYTES, (self.urgent)(), &self.interrupt, |state| state != InterruptState::None);
@@ -346,6 +390,12 @@ mod tests {
         sim::run(sim::Options::new(seed), f).done();
     }
 
+    fn room_for(bytes_max: u64, urgent_bytes_max: u64) -> Arc<Room> {
+        let [room] = Room::together();
+        room.set_bytes_max(bytes_max, urgent_bytes_max);
+        room
+    }
+
     fn take(share: &mut Share, bytes: u64, urgent: bool) -> bool {
         share.take(bytes, urgent, &Interrupt::default(), |_| false)
     }
@@ -358,7 +408,7 @@ mod tests {
     #[test]
     fn statements_with_long_values_go_on_in_turn() {
         world(1, || {
-            let room = Arc::new(Room::new(30 << 20, 60 << 20));
+            let room = room_for(30 << 20, 60 << 20);
             for session in 0..40 {
                 let room = room.clone();
                 fiber::spawn(move || {
@@ -381,11 +431,11 @@ mod tests {
     fn those_that_hold_all_and_want_more_go_on_one_at_a_time() {
         for seed in 0..20 {
             world(seed, || {
-                let room = Arc::new(Room::new(100, 200));
-                for _ in 0..10 {
+                let room = room_for(100, 200);
+                for session in 0..10 {
                     let room = room.clone();
                     fiber::spawn(move || {
-                        let mut share = room.share();
+                        let mut share = room.share_of(session);
                         for _ in 0..8 {
                             assert!(take(&mut share, 10, false));
                             assert!(room.used_bytes() <= 100 + 80);
@@ -402,12 +452,12 @@ mod tests {
     #[test]
     fn packets_do_not_keep_the_values_of_their_own_statements_out() {
         world(1, || {
-            let room = Arc::new(Room::new(30 << 20, 60 << 20));
+            let room = room_for(30 << 20, 60 << 20);
             for session in 0..5 {
                 let room = room.clone();
                 fiber::spawn(move || {
                     // All packets fill the room, or one goes beyond it, before a statement wants room for a value.
-                    let mut packet = room.share_of(session);
+                    let mut packet = room.packet_of(session);
                     assert!(take(&mut packet, 10 << 20, false));
                     fiber::sleep(std::time::Duration::from_millis(1));
                     let values = LongValues::new(room.clone(), session, Arc::default());
@@ -416,8 +466,8 @@ mod tests {
                     values.end();
                 });
             }
-            let (alone, within) = (Arc::new(Room::new(30, 60)), Arc::default());
-            let mut packet = alone.share_of(1);
+            let (alone, within) = (room_for(30, 60), Arc::default());
+            let mut packet = alone.packet_of(1);
             assert!(take(&mut packet, 40, false));
             assert!(LongValues::new(alone, 1, within).admit(LONG_VALUE, || false));
             settle();
@@ -426,14 +476,58 @@ mod tests {
     }
 
     #[test]
+    fn statements_do_not_wait_for_each_other_from_room_to_room() {
+        for seed in 0..20 {
+            world(seed, || {
+                let rooms: [Arc<Room>; 3] = Room::together();
+                rooms.iter().for_each(|room| room.set_bytes_max(100, 200));
+                for session in 0..12 {
+                    let rooms = rooms.clone();
+                    fiber::spawn(move || {
+                        let mut shares = rooms.each_ref().map(|room| room.share_of(session));
+                        for step in 0..6 {
+                            assert!(take(&mut shares[(session as usize + step) % 3], 40, false));
+                            fiber::yield_now();
+                        }
+                    });
+                }
+                settle();
+                for room in &rooms {
+                    assert!(room.used_bytes() == 0 && room.most_bytes() <= 100 + 80);
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn statements_do_not_wait_for_a_packet_that_comes_slowly() {
+        world(1, || {
+            let room = room_for(100, 200);
+            let mut packet = room.packet_of(1);
+            assert!(take(&mut packet, 150, false));
+            assert!(!room.packet_of(2).try_take(10, false), "one packet goes beyond the bound");
+            for session in 2..6 {
+                let room = room.clone();
+                fiber::spawn(move || {
+                    let mut value = room.share_of(session);
+                    assert!(take(&mut value, 10, false) && take(&mut value, 10, false));
+                });
+            }
+            settle();
+            assert_eq!(room.used_bytes(), 150);
+        });
+    }
+
+    #[test]
     fn operators_of_many_statements_go_on_in_turn() {
         for seed in 0..20 {
             world(seed, || {
-                let room = Arc::new(Room::new(10 * Operators::BYTES, 20 * Operators::BYTES));
-                for _ in 0..60 {
+                let room = room_for(10 * Operators::BYTES, 20 * Operators::BYTES);
+                for session in 0..60 {
                     let room = room.clone();
                     fiber::spawn(move || {
-                        let operators = Operators::new(room.clone(), Arc::default(), Box::new(|| false));
+                        let (within, urgent) = (Arc::default(), Box::new(|| false));
+                        let operators = Operators::new(room.clone(), session, within, urgent);
                         // Some within others, more than are counted, and one after the other.
                         for within in [1, 3, OPERATORS_MAX + 2] {
                             for _ in 0..within {
@@ -456,14 +550,14 @@ mod tests {
     #[test]
     fn the_urgent_do_not_wait_for_those_who_wait_for_them() {
         world(1, || {
-            let room = Arc::new(Room::new(100, 200));
-            let (mut first, mut second) = (room.share(), room.share());
+            let room = room_for(100, 200);
+            let (mut first, mut second) = (room.share_of(1), room.share_of(2));
             assert!(first.try_take(90, false) && second.try_take(20, false));
-            assert!(!room.share().try_take(20, false), "one goes beyond the bound");
+            assert!(!room.share_of(3).try_take(20, false), "one goes beyond the bound");
             let waiting = room.clone();
-            fiber::spawn(move || assert!(take(&mut waiting.share(), 20, false)));
+            fiber::spawn(move || assert!(take(&mut waiting.share_of(3), 20, false)));
             settle();
-            assert!(take(&mut room.share(), 80, true));
+            assert!(take(&mut room.share_of(4), 80, true));
             drop((first, second));
             settle();
             assert_eq!(room.used_bytes(), 0);
@@ -473,21 +567,21 @@ mod tests {
     #[test]
     fn a_large_share_is_served_before_later_small_ones() {
         world(2, || {
-            let room = Arc::new(Room::new(100, 200));
-            let (mut first, mut beyond) = (room.share(), room.share());
+            let room = room_for(100, 200);
+            let (mut first, mut beyond) = (room.share_of(1), room.share_of(2));
             assert!(first.try_take(100, false) && beyond.try_take(1, false));
             let order = Arc::new(Mutex::new(Vec::new()));
             for bytes in [90, 10, 11] {
                 let (room, order) = (room.clone(), order.clone());
                 fiber::spawn(move || {
-                    let mut share = room.share();
+                    let mut share = room.share_of(bytes);
                     assert!(take(&mut share, bytes, false));
                     order.lock().push(bytes);
                     settle();
                 });
                 settle();
             }
-            assert!(!room.share().try_take(1, false), "others wait");
+            assert!(!room.share_of(3).try_take(1, false), "others wait");
             drop(first);
             settle();
             drop(beyond);
@@ -499,19 +593,19 @@ mod tests {
     #[test]
     fn who_is_killed_leaves_the_line() {
         world(3, || {
-            let room = Arc::new(Room::new(100, 200));
-            let (mut first, mut beyond) = (room.share(), room.share());
+            let room = room_for(100, 200);
+            let (mut first, mut beyond) = (room.share_of(1), room.share_of(2));
             assert!(first.try_take(100, false) && beyond.try_take(1, false));
             let interrupt = Arc::new(Interrupt::default());
             let (waiting, switch) = (room.clone(), interrupt.clone());
             fiber::spawn(move || {
                 let ends = |state| state == InterruptState::Query;
-                assert!(!waiting.share().take(100, false, &switch, ends));
+                assert!(!waiting.share_of(3).take(100, false, &switch, ends));
             });
             settle();
             interrupt.raise(InterruptState::Query);
             settle();
-            assert!(room.line.lock().waiting.is_empty());
+            assert!(room.lines.lock().first(0, Role::Runs).is_none());
         });
     }
 }

@@ -269,6 +269,14 @@ pub struct Diagnostics {
     pub stale: bool,
 }
 
+/// How many entries there were.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct DiagnosticsMark {
+    kept: usize,
+    warnings: u64,
+    errors: u64,
+}
+
 impl Diagnostics {
     /// Forgets everything, as each statement with tables does at its start.
     pub fn clear(&mut self) {
@@ -276,6 +284,26 @@ impl Diagnostics {
             *self = Diagnostics::default();
         }
         self.stale = false;
+    }
+
+    /// What there is now, for [`Diagnostics::back_to`].
+    pub(crate) fn mark(&self) -> DiagnosticsMark {
+        match self.stale {
+            true => DiagnosticsMark::default(),
+            false => DiagnosticsMark {
+                kept: self.warnings.len(),
+                warnings: self.warning_count,
+                errors: self.error_count,
+            },
+        }
+    }
+
+    /// Forgets what was added since, by work that begins again.
+    pub(crate) fn back_to(&mut self, mark: DiagnosticsMark) {
+        if !self.stale {
+            self.warnings.truncate(mark.kept);
+            (self.warning_count, self.error_count) = (mark.warnings, mark.errors);
+        }
     }
 
     /// Adds one entry before all others.

@@ -111,7 +111,8 @@ impl Core {
         }
         // A text within a text waits for nobody: others may wait for what the outer one has.
         let urgent = self.text_room.is_some() || self.sql.holds_locks();
-        let room = self.text_room.get_or_insert_with(|| self.state.long_texts.share());
+        let session = self.client.id;
+        let room = self.text_room.get_or_insert_with(|| self.state.long_texts.share_of(session));
         if room.take(bytes, urgent, &self.sql.interrupt, |state| state != InterruptState::None) {
             return Ok(());
         }

@@ -62,7 +62,7 @@ impl SqlService {
         let owner = client.owner.clone();
         let urgent = Box::new(move || owner.is_locking());
         let room = self.state.operators.clone();
-        sql.operators = Some(Arc::new(Operators::new(room, sql.interrupt.clone(), urgent)));
+        sql.operators = Some(Arc::new(Operators::new(room, id, sql.interrupt.clone(), urgent)));
         client.owner.set_admission(Box::new(move |bytes, owner| values.admit(bytes, || owner.is_locking())));
         self.state.registry.add(client.clone());
         let core = Core {

@@ -96,6 +96,7 @@ pub struct ServerState {
 impl ServerState {
     /// The state of a server that starts over `engine`; its keeper says later who gets how much memory.
     pub fn new(engine: Arc<Engine>, globals: Globals, keeper: Keeper, tls: Tls, logs: Logs) -> ServerState {
+        let [long_texts, long_packets, operators] = Room::together();
         ServerState {
             engine,
             globals,
@@ -105,9 +106,9 @@ impl ServerState {
             timeouts: Arc::new(Timeouts::new()),
             started: time::now(),
             stop_requested: Event::default(),
-            long_texts: Arc::new(Room::new(0, 0)),
-            long_packets: Arc::new(Room::new(0, 0)),
-            operators: Arc::new(Room::new(0, 0)),
+            long_texts,
+            long_packets,
+            operators,
             deadlocks: Deadlocks::default(),
             foreign_key_error: LastForeignKeyError::default(),
             names: Names::default(),

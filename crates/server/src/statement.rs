@@ -434,7 +434,7 @@ fn run_flush(core: &mut Core, what: &FlushKind) -> SqlResult<()> {
         FlushKind::Privileges => {
             core.state.digests.forget();
             core.state.usage.forget_passwords();
-            database.check_grants()
+            database.check_grants(&core.sql)
         }
         FlushKind::Other(what) => {
             match what.as_str() {

@@ -144,11 +144,17 @@ impl Engine {
                 }
             }
         }
-        if count != 0 {
-            let suspects = std::mem::take(&mut *self.purge.suspects.lock());
-            *self.purge.suspects.lock() = self.remove_unnamed(suspects)?;
-        }
+        self.remove_suspects()?;
         failed.map_or(Ok(count), Err)
+    }
+
+    /// Removes the trees of transactions rolled back here that no row names; looks again at those of whom that is not known
+    /// yet.
+    fn remove_suspects(&self) -> Result<()> {
+        let mut suspects = std::mem::take(&mut *self.purge.suspects.lock());
+        let result = self.remove_unnamed(&mut suspects);
+        self.purge.suspects.lock().append(&mut suspects);
+        result
     }
 
     /// Says once what goes wrong in the background; not once the store has stopped, whose reason is told by others.
@@ -208,17 +214,35 @@ impl Engine {
     }
 
     fn purge_below(self: &Arc<Self>, oldest: &Snapshot) -> Result<u64> {
-        let mut count = 0;
-        let batch = self.purge.chosen(&self.purge.batch_max, BATCH);
-        for segment in 0..self.undo.segment_count() {
-            let may_pass = |end: &Common| self.snapshots.sees(oldest, &self.table, end.trx);
-            let ended = self.undo.next_ended(segment, batch, may_pass)?;
-            let (purged, result) = purge_together(self, &ended, None);
-            ended[..purged].iter().for_each(|ended| self.undo.pass(segment, ended));
-            result?;
-            count += purged as u64 + self.undo.free_passed(segment)?;
+        let (mut count, mut failed) = (0, None);
+        let mut segments: Vec<usize> = (0..self.undo.segment_count()).collect();
+        loop {
+            let before = count;
+            segments.retain(|segment| match self.purge_segment(*segment, oldest) {
+                Ok(done) => {
+                    count += done;
+                    true
+                }
+                Err(error) => {
+                    failed = Some(error);
+                    false
+                }
+            });
+            // The next round comes after a pause: the other segments are done first.
+            if failed.is_none() || count == before || self.purge.stop.is_set() {
+                return failed.map_or(Ok(count), Err);
+            }
         }
-        Ok(count)
+    }
+
+    fn purge_segment(self: &Arc<Self>, segment: usize, oldest: &Snapshot) -> Result<u64> {
+        let batch = self.purge.chosen(&self.purge.batch_max, BATCH);
+        let may_pass = |end: &Common| self.snapshots.sees(oldest, &self.table, end.trx);
+        let ended = self.undo.next_ended(segment, batch, may_pass)?;
+        let (purged, result) = purge_together(self, &ended, None);
+        ended[..purged].iter().for_each(|ended| self.undo.pass(segment, ended));
+        result?;
+        Ok(purged as u64 + self.undo.free_passed(segment)?)
     }
 
     /// Whether purge may have passed the end of `trx`, or may by now.
@@ -236,17 +260,18 @@ impl Engine {
 
     /// Frees long values that could not be freed when that was due. Waits.
     fn free_values(&self) -> Result<u64> {
-        let mut count = 0;
-        loop {
-            let Some((tree, mut place)) = self.purge.values.lock().pop() else { return Ok(count) };
+        let (mut count, mut failed) = (0, None);
+        let values = std::mem::take(&mut *self.purge.values.lock());
+        for (tree, mut place) in values {
             let Some(handle) = self.any_tree(tree) else { continue };
             match handle.tree().free_overflow_from(&mut place) {
                 Err(StoreError::Corrupt { .. } | StoreError::NoTree(_)) | Ok(()) => count += 1,
                 Err(error) => {
                     self.purge.values.lock().push((tree, place));
-                    return Err(error.into());
+                    failed = Some(error.into());
                 }
             }
         }
+        failed.map_or(Ok(count), Err)
     }
 }

@@ -137,18 +137,22 @@ impl Engine {
         Ok(!header.is_deleted() || self.table.is_active(header.trx))
     }
 
-    /// Removes the files of `suspects` that no row names. Gives back those whose row is of a transaction in
-    /// progress. For recovery only: the suspects are older than it. Waits.
-    pub(crate) fn remove_unnamed(&self, suspects: Vec<TreeId>) -> Result<Vec<TreeId>> {
-        let mut undecided = Vec::new();
-        for id in suspects {
-            if !self.is_named(id)? {
-                self.remove_tree(id);
-            } else if self.is_undecided(id)? {
-                undecided.push(id);
+    /// Removes the files of `suspects` that no row names. Leaves those whose row is of a transaction in
+    /// progress, and after an error those not looked at. For trees that nobody is about to name. Waits.
+    pub(crate) fn remove_unnamed(&self, suspects: &mut Vec<TreeId>) -> Result<()> {
+        let mut undecided = 0;
+        while let Some(&id) = suspects.get(undecided) {
+            let is_named = self.is_named(id)?;
+            if is_named && self.is_undecided(id)? {
+                undecided += 1;
+                continue;
             }
+            if !is_named {
+                self.remove_tree(id);
+            }
+            suspects.swap_remove(undecided);
         }
-        Ok(undecided)
+        Ok(())
     }
 
     fn is_undecided(&self, id: TreeId) -> Result<bool> {

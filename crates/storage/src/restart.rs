@@ -119,8 +119,9 @@ impl Engine {
                 Ok(()) => {}
             }
         }
-        let all: Vec<TreeId> = self.trees.read().keys().copied().collect();
-        *self.purge.suspects.lock() = self.remove_unnamed(all)?;
+        let mut all: Vec<TreeId> = self.trees.read().keys().copied().collect();
+        self.remove_unnamed(&mut all)?;
+        *self.purge.suspects.lock() = all;
         self.purge.orphans.lock().extend(large);
         Ok(())
     }

@@ -99,8 +99,6 @@ pub(crate) struct UndoLog {
     store: Arc<Store>,
     directory: PinnedPage,
     segments: Box<[Segment]>,
-    /// Ended transactions that purge has not passed.
-    history: AtomicU64,
     /// Reads pages before purge comes to them.
     ahead: FiberMutex<UndoAhead>,
 }
@@ -112,6 +110,8 @@ struct Segment {
     rolling: FiberMutex<()>,
     purge: Mutex<PurgeState>,
     passed: Mutex<Passed>,
+    /// Ended transactions that purge has not passed.
+    history: AtomicU64,
 }
 
 /// Pages that purge, or who goes ahead of it, has gone through and that are not freed, as far as they are known: their `seq`
@@ -292,7 +292,7 @@ impl UndoLog {
         let count = u16::from_le_bytes([bytes[4], bytes[5]]) as usize;
         let segments = (0..count).map(|_| Segment::default()).collect();
         let ahead = FiberMutex::new(store.undo_ahead()?.for_purge());
-        let log = UndoLog { store: store.clone(), directory, segments, history: AtomicU64::new(0), ahead };
+        let log = UndoLog { store: store.clone(), directory, segments, ahead };
         let unfinished = log.open_segments(&bytes)?;
         Ok((log, unfinished))
     }
@@ -381,7 +381,7 @@ impl UndoLog {
             if common.kind.is_end() {
                 open.remove(&common.trx.0);
                 if !*purged {
-                    self.history.fetch_add(1, Ordering::Relaxed);
+                    self.segments[segment].history.fetch_add(1, Ordering::Relaxed);
                 }
             } else if common.kind == Kind::Prepare {
                 if let Some(trx) = open.get_mut(&common.trx.0) {
@@ -428,7 +428,7 @@ impl UndoLog {
 
     /// Ended transactions that purge has not passed.
     pub(crate) fn history_len(&self) -> u64 {
-        self.history.load(Ordering::Relaxed)
+        self.segments.iter().map(|segment| segment.history.load(Ordering::Relaxed)).sum()
     }
 
     /// Room for `len` bytes at the end of `segment`, in `mtr`; `Err` names the full tail for [`UndoLog::roll_over`].
@@ -493,10 +493,10 @@ impl UndoLog {
 
     /// Says that the transaction that began at `start` has written its end record (or nothing).
     pub(crate) fn ended(&self, segment: usize, start: u64, wrote_end: bool) {
-        if wrote_end {
-            self.history.fetch_add(1, Ordering::Relaxed);
-        }
         let mut state = self.segments[segment].state.lock();
+        if wrote_end {
+            self.segments[segment].history.fetch_add(1, Ordering::Relaxed);
+        }
         if let Some(count) = state.starts.get_mut(&start) {
             *count -= 1;
             if *count == 0 {
@@ -608,7 +608,7 @@ impl UndoLog {
     /// Goes past a transaction of [`UndoLog::next_ended`], which is purged; one after the other.
     pub(crate) fn pass(&self, segment: usize, ended: &Ended) {
         *self.segments[segment].purge.lock() = ended.place;
-        self.history.fetch_sub(1, Ordering::Relaxed);
+        self.segments[segment].history.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Offset and content of the first end record at or after `at`, or the end of the page.
@@ -698,7 +698,7 @@ impl UndoLog {
         let at_tail = state.tail.as_ref().is_some_and(|tail| tail.seq == purge.at_seq);
         // In the tail the transactions in progress are known exactly; but ones that ended behind purge's place are
         // not among them, so `low` stands until purge has passed all.
-        if !at_tail || self.history_len() != 0 {
+        if !at_tail || self.segments[segment].history.load(Ordering::Relaxed) != 0 {
             return purge.at_low.min(purge.at_seq);
         }
         state.starts.first_key_value().map_or(purge.at_seq, |(first, _)| (*first).min(purge.at_seq))

@@ -9,6 +9,8 @@ use std::time::Duration;
 use common::*;
 use keel_base::TreeId;
 use keel_runtime::sim::{self, Disk, Options};
+use keel_runtime::sync::Event;
+use keel_runtime::wait::WaitEvent;
 use keel_runtime::{fiber, fs};
 use keel_storage::fault::StoreError;
 use keel_storage::{Engine, Error, Read, ScanRange, TreeHandle};
@@ -238,6 +240,47 @@ fn recovery_passes_over_a_damaged_page_and_the_rest_is_there() {
             engine.shutdown().expect("stops");
         });
     }
+}
+
+#[test]
+fn a_damaged_undo_page_keeps_the_history_of_its_own_segment_only() {
+    const CHANGES: u32 = 1000;
+    let disk = Disk::new(40);
+    on(&disk, 40, || {
+        let mut config = config();
+        config.store.pool_bytes = 1 << 20;
+        let engine = Engine::open(config).expect("opens");
+        let tree = new_tree(&engine);
+        fill(&engine, &tree, 0..400);
+        let mut reader = rr(&engine);
+        reader.take_snapshot();
+        let mut ends = Vec::new();
+        for worker in 0..2 {
+            let (own, tree, done) = (engine.clone(), tree.clone(), Arc::new(Event::default()));
+            let ended = done.clone();
+            fiber::spawn_on(worker, move || {
+                for n in 0..CHANGES {
+                    let mut txn = rr(&own);
+                    set(&mut txn, &tree, n % 400, &format!("{n:04}").repeat(150)).expect("updates");
+                    txn.commit().expect("commits");
+                }
+                ended.set();
+            });
+            done.wait(WaitEvent::Idle);
+            engine.checkpoint().expect("flushes");
+            let undo = disk.read(Path::new("/data/trees/undo.kt")).expect("there");
+            ends.push(undo.chunks(PAGE as usize).filter(|page| page.iter().any(|byte| *byte != 0)).count());
+        }
+        let (first, both) = (ends[0] as u64, ends[1] as u64);
+        assert!(first > 30 && both > first + 30, "{first} and {both} pages");
+        // Written by the first, read no more since then.
+        (first / 3..first / 2).for_each(|page| flip(&disk, "trees/undo.kt", page));
+        reader.commit().expect("ends");
+        fiber::sleep(Duration::from_secs(20));
+        let left = engine.status().history_len;
+        assert!((1..=u64::from(CHANGES)).contains(&left), "{left} transactions are left");
+        engine.shutdown().expect("stops");
+    });
 }
 
 /// A world whose disk has no room left, with two trees in it: the transaction of `before` has not ended.

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use common::*;
 use keel_runtime::sim::{self, Disk, Options, Outcome};
+use keel_runtime::sync::Event;
+use keel_runtime::wait::WaitEvent;
 use keel_runtime::{fiber, time};
 use keel_storage::{
     Change, Changed, Engine, Error, Insert, Isolation, OnDuplicate, Read, ScanRange, TxnOptions,
@@ -125,6 +127,36 @@ fn purge_removes_what_nobody_sees_and_undo_shrinks_to_its_tails() {
         assert!(left < 20, "{left} dead entries are left");
         let status = engine.status();
         assert!(status.undo_pages <= 64 && peak > status.undo_pages, "{peak} -> {}", status.undo_pages);
+    });
+}
+
+#[test]
+fn undo_of_who_is_quiet_is_freed_while_others_work() {
+    with_rows(&[], |engine, tree| {
+        let done = Arc::new(Event::default());
+        let (own, tree, ended) = (engine.clone(), tree.clone(), done.clone());
+        // The segment is the worker's.
+        fiber::spawn_on(1, move || {
+            let mut txn = rr(&own);
+            (0..2000).for_each(|n| put(&mut txn, &tree, n, &"l".repeat(150)));
+            (0..2000).for_each(|n| set(&mut txn, &tree, n, &"m".repeat(150)).unwrap());
+            txn.commit().unwrap();
+            ended.set();
+        });
+        done.wait(WaitEvent::Idle);
+        let peak = engine.status().undo_pages;
+        let other = new_tree(engine);
+        let mut reader = rr(engine);
+        reader.take_snapshot();
+        for n in 0..10 {
+            let mut txn = rr(engine);
+            put(&mut txn, &other, n, "s");
+            txn.commit().unwrap();
+        }
+        fiber::sleep(Duration::from_secs(10));
+        let status = engine.status();
+        assert!(status.history_len >= 10, "purge went past a snapshot");
+        assert!(peak > 20 && status.undo_pages < 8, "{peak} -> {}", status.undo_pages);
     });
 }
 

@@ -90,19 +90,21 @@ impl Database {
     }
 
     /// FLUSH PRIVILEGES: ends `skip-grant-tables` for those who connect from here on.
-    pub fn check_grants(&self) -> SqlResult<()> {
+    pub fn check_grants(&self, session: &Session) -> SqlResult<()> {
         if !self.catalog().accounts.unchecked {
             return Ok(());
         }
+        let _alone = self.definition(session)?;
         self.set_unchecked(false);
         Ok(())
     }
 
-    /// `skip-grant-tables`: from here on everybody may do everything, and accounts do not change.
+    /// `skip-grant-tables`: from here on everybody may do everything, and accounts do not change. For a server that starts.
     pub fn skip_grants(&self) {
         self.set_unchecked(true);
     }
 
+    /// Call while nobody else defines.
     fn set_unchecked(&self, unchecked: bool) {
         let mut catalog = crate::catalog::Catalog::clone(&self.catalog());
         let mut accounts = Accounts::clone(&catalog.accounts);

@@ -12,7 +12,9 @@ use keel_value::{CollationId, SqlMode, SqlType, TypeKind, Value};
 use super::columns::implicit_default;
 use super::columns::{self, ColumnContext};
 use super::database::choose_collation;
-use super::{Definition, PendingTrees, checks, engine_options, foreign, generated, keys, schema_of};
+use super::{
+    Definition, PendingTrees, are_same, checks, engine_options, foreign, generated, keys, schema_of,
+};
 use crate::Database;
 use crate::account::check;
 use crate::bind::{BindContext, Binder, ParamSource};
@@ -127,7 +129,7 @@ impl Database {
             return Ok(Completion::default());
         }
         let new = self.new_table(session, home, create, params)?;
-        let parents = self.own_locks(session, &self.parent_locks(&new.record), None)?;
+        let parents = self.own_parents(session, &new.record, &[])?;
         let Some(select) = &create.select else {
             self.put_new(session, self.definition(session)?, new, false)?;
             return Ok(Completion::default());
@@ -200,13 +202,28 @@ impl Database {
         record: &TableRecord,
         (old, owned): (&TableDef, Owned),
     ) -> SqlResult<Owned> {
-        let mut locks = self.parent_locks(record);
-        if locks.is_empty() {
+        if self.parent_locks(record).is_empty() {
             return Ok(owned);
         }
         drop(owned);
-        locks.push(old.shared.lock.clone());
-        self.own_locks(session, &locks, None)
+        self.own_parents(session, record, std::slice::from_ref(&old.shared.lock))
+    }
+
+    /// The locks of the tables that a new one refers to, and those of `more`.
+    fn own_parents(
+        &self,
+        session: &Session,
+        record: &TableRecord,
+        more: &[Arc<TableLock>],
+    ) -> SqlResult<Owned> {
+        loop {
+            let parents = self.parent_locks(record);
+            let owned = self.own_locks(session, &[&parents[..], more].concat(), None)?;
+            // Others may have such names by now.
+            if are_same(&self.parent_locks(record), &parents) {
+                return Ok(owned);
+            }
+        }
     }
 
     /// A definition in which `old`, or what was made of it meanwhile, is gone. Its lock is owned.

@@ -140,12 +140,8 @@ impl Database {
             let mut locks = vec![table.shared.lock.clone()];
             locks.extend(more);
             let owned = self.own_locks(session, &locks, wait)?;
-            let same = |(a, b): (&Arc<TableLock>, &Arc<TableLock>)| Arc::ptr_eq(a, b);
             let now = others(&self.catalog(), &table);
-            if Arc::ptr_eq(&self.find_table(session, name)?, &table)
-                && now.len() + 1 == locks.len()
-                && now.iter().zip(&locks[1..]).all(same)
-            {
+            if Arc::ptr_eq(&self.find_table(session, name)?, &table) && are_same(&now, &locks[1..]) {
                 return Ok((table, owned));
             }
         }
@@ -231,6 +227,10 @@ fn lock_timeout(session: &Session, wait: Option<&LockWait>) -> Duration {
         Some(LockWait::Wait(seconds)) => Duration::from_secs(*seconds),
         None => Duration::from_secs(session.vars.lock_wait_timeout),
     }
+}
+
+fn are_same(some: &[Arc<TableLock>], others: &[Arc<TableLock>]) -> bool {
+    some.len() == others.len() && some.iter().zip(others).all(|(a, b)| Arc::ptr_eq(a, b))
 }
 
 /// The next version of the catalog while it is made.

@@ -174,7 +174,7 @@ impl ClientSession {
         }
         let urgent = self.core.sql.holds_locks();
         let session = self.core.client.id;
-        let room = self.room.get_or_insert_with(|| self.core.state.long_packets.share_of(session));
+        let room = self.room.get_or_insert_with(|| self.core.state.long_packets.packet_of(session));
         let more = (bytes as u64).saturating_sub(room.bytes());
         if more == 0 || room.try_take(more, urgent) {
             return Ok(());

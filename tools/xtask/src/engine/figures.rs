@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::process::Command;
+use std::thread;
+use std::time::Duration;
 
 use keel_testkit::process::Server;
 
@@ -45,6 +47,26 @@ impl Moved {
     /// What was moved since `before`.
     pub fn since(self, before: Moved) -> Moved {
         Moved { read: self.read - before.read, written: self.written - before.written }
+    }
+}
+
+/// Waits until a server has done what its last clients left it to do: it purges and cleans pages, which the other would be
+/// measured beside. One that goes on for half a minute is not waited for.
+pub fn settle(server: &Server) {
+    const LOOK: Duration = Duration::from_millis(500);
+    let pid = server.pid().unwrap_or_default();
+    let ticks = || -> u64 {
+        let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let fields = text.rsplit(')').next().unwrap_or_default().split_whitespace();
+        fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum()
+    };
+    for _ in 0..60 {
+        let (moved, worked) = (Moved::of(server), ticks());
+        thread::sleep(LOOK);
+        // A tenth of a processor; a tick is a hundredth of a second.
+        if Moved::of(server).since(moved).written < 1 << 20 && ticks() - worked < 5 {
+            return;
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use keel_testkit::process::{Engine, Server};
 
 use super::Options;
-use super::figures::{Moved, Ran, Sysbench, median, output, status, table};
+use super::figures::{Moved, Ran, Sysbench, median, output, settle, status, table};
 
 const CLIENTS: u32 = 64;
 const TABLES: u32 = 4;
@@ -57,7 +57,7 @@ impl Sizes {
     fn of(options: &Options) -> Sizes {
         match options.quick {
             true => Sizes { rows: 100_000, pool_mib: 10, seconds: 4, pairs: 1, steady: 21 },
-            false => Sizes { rows: 1_000_000, pool_mib: 96, seconds: 20, pairs: 2, steady: 600 },
+            false => Sizes { rows: 1_000_000, pool_mib: 96, seconds: 20, pairs: 3, steady: 600 },
         }
     }
 
@@ -136,6 +136,7 @@ struct Measured {
 fn measure(server: &Server, run: &Sysbench) -> Result<Measured, String> {
     let before = Moved::of(server);
     let ran = run.run(server)?;
+    settle(server);
     Ok(Measured { ran, moved: Moved::of(server).since(before) })
 }
 
@@ -191,7 +192,7 @@ fn device(keel: &Server, sizes: &Sizes) -> Result<String, String> {
     Ok(format!(
         "\nPages that {CLIENTS} clients read per second, by statements that ask for one row or for ten, and what `fio` reads at depth \
          32 from the same files before and after each run; medians of {} runs.\n\n{}",
-        3 * sizes.pairs,
+        2 * sizes.pairs,
         table(&["each statement", "keel", "fio", "share", "from ... to"], &rows)
     ))
 }
@@ -208,7 +209,7 @@ fn beside_fio(
     let run = Sysbench { seconds: 2 * seconds, ..sizes.sysbench(test) };
     let mut fio = vec![fio_reads(files, seconds, keel)?];
     let (mut ours, mut shares) = (Vec::new(), Vec::new());
-    for round in 0..3 * sizes.pairs {
+    for round in 0..2 * sizes.pairs {
         let before = status(keel, "Innodb_buffer_pool_reads")?;
         run.run(keel)?;
         ours.push((status(keel, "Innodb_buffer_pool_reads")? - before) / f64::from(run.seconds));
