@@ -45,8 +45,10 @@ struct Sizes {
     /// Rows of each table.
     rows: u32,
     pool_mib: u32,
-    /// Seconds of one measurement.
+    /// Seconds of one measurement, and of what goes before it: a pool that was cleaned meanwhile takes writes for a while, and
+    /// a server that purges later has not begun to.
     seconds: u32,
+    warm: u32,
     /// Measurements of each test and server.
     pairs: usize,
     /// Seconds of a steady run.
@@ -56,8 +58,8 @@ struct Sizes {
 impl Sizes {
     fn of(options: &Options) -> Sizes {
         match options.quick {
-            true => Sizes { rows: 100_000, pool_mib: 10, seconds: 4, pairs: 1, steady: 21 },
-            false => Sizes { rows: 1_000_000, pool_mib: 96, seconds: 20, pairs: 3, steady: 600 },
+            true => Sizes { rows: 100_000, pool_mib: 10, seconds: 4, warm: 1, pairs: 1, steady: 21 },
+            false => Sizes { rows: 1_000_000, pool_mib: 96, seconds: 30, warm: 15, pairs: 2, steady: 600 },
         }
     }
 
@@ -80,8 +82,9 @@ pub fn run(options: &Options) -> Result<String, String> {
     let maria = loaded(Engine::MariaDb, &sizes)?;
     let mut out = format!(
         "## Larger than memory\n\n{TABLES} tables of {} rows, a pool of {} MiB, {CLIENTS} clients, keys chosen evenly; Keel : \
-         MariaDB with the same pool, 1 GiB of redo, both durable and around the page cache.\n\n",
-        sizes.rows, sizes.pool_mib
+         MariaDB with the same pool, 1 GiB of redo, both durable and around the page cache; {} seconds after {} of the same, medians \
+         of {}.\n\n",
+        sizes.rows, sizes.pool_mib, sizes.seconds, sizes.warm, sizes.pairs
     );
     out += &compare(&keel, &maria, &sizes)?;
     out += &device(&keel, &sizes)?;
@@ -133,11 +136,13 @@ struct Measured {
     moved: Moved,
 }
 
-fn measure(server: &Server, run: &Sysbench) -> Result<Measured, String> {
+fn measure(server: &Server, run: &Sysbench, sizes: &Sizes) -> Result<Measured, String> {
+    Sysbench { seconds: sizes.warm, ..run.clone() }.run(server)?;
     let before = Moved::of(server);
     let ran = run.run(server)?;
+    let moved = Moved::of(server).since(before);
     settle(server);
-    Ok(Measured { ran, moved: Moved::of(server).since(before) })
+    Ok(Measured { ran, moved })
 }
 
 /// The tests on both, in turns.
@@ -150,7 +155,7 @@ fn compare(keel: &Server, maria: &Server, sizes: &Sizes) -> Result<String, Strin
         for pair in 0..sizes.pairs {
             let order = if pair % 2 == 0 { [keel, maria] } else { [maria, keel] };
             for server in order {
-                let measured = measure(server, &run)?;
+                let measured = measure(server, &run, sizes)?;
                 if server.engine == Engine::Keel { ours.push(measured) } else { theirs.push(measured) }
             }
         }
@@ -192,7 +197,7 @@ fn device(keel: &Server, sizes: &Sizes) -> Result<String, String> {
     Ok(format!(
         "\nPages that {CLIENTS} clients read per second, by statements that ask for one row or for ten, and what `fio` reads at depth \
          32 from the same files before and after each run; medians of {} runs.\n\n{}",
-        2 * sizes.pairs,
+        3 * sizes.pairs,
         table(&["each statement", "keel", "fio", "share", "from ... to"], &rows)
     ))
 }
@@ -205,11 +210,11 @@ fn beside_fio(
     test: &'static str,
     files: &[PathBuf],
 ) -> Result<Vec<String>, String> {
-    let seconds = sizes.seconds.div_ceil(4);
+    let seconds = sizes.seconds.div_ceil(6);
     let run = Sysbench { seconds: 2 * seconds, ..sizes.sysbench(test) };
     let mut fio = vec![fio_reads(files, seconds, keel)?];
     let (mut ours, mut shares) = (Vec::new(), Vec::new());
-    for round in 0..2 * sizes.pairs {
+    for round in 0..3 * sizes.pairs {
         let before = status(keel, "Innodb_buffer_pool_reads")?;
         run.run(keel)?;
         ours.push((status(keel, "Innodb_buffer_pool_reads")? - before) / f64::from(run.seconds));
