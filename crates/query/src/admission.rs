@@ -3,15 +3,17 @@
 //! What is long takes its share of a [`Room`] before it takes memory, and gives it back with the answer. Until there is room
 //! its connection waits, and its bytes with the kernel.
 //!
-//! 1. Shares are served by age, those of statements before those of packets, so a large one is not passed for ever by small ones.
+//! 1. Shares are served by age, so a large one is not passed for ever by small ones; packets and statements each stand in lines
+//!    of their own.
 //! 2. Who is urgent, since others may wait for the locks or the room it has, goes before all others and up to a larger bound:
 //!    whoever fills the room may be waiting for it.
 //! 3. A packet takes more as its bytes come, and a statement takes room for values while its text has some, so all that is
 //!    there may be held by those that want more. One statement at a time goes beyond the bounds, of all rooms of a server, so
-//!    that it never waits for another that waits for it in the next room; it is the first in a line, until it has given all
-//!    back. The same holds of packets, one at a time: statements do not wait for a client that is slow to send.
+//!    that it never waits for another that waits for it in the next room; it is the first of those that wait, until it has
+//!    given all back. The same holds of texts that are read before their statements begin, which may then wait for locks
+//!    that a running one has, and of packets, whose clients may be slow to send: one at a time of each.
 //!
-//! So there is never more than the larger bounds, the longest packet and what one statement takes.
+//! So there is never more than the larger bounds, the longest packet, the longest text and what one statement takes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,8 +38,8 @@ struct Lines {
     last_ticket: u64,
     /// What each has in all its shares, of those who have any.
     held: BTreeMap<Who, u64>,
-    /// The packet, and the statement, that may go beyond the bounds.
-    beyond: [Option<Who>; 2],
+    /// The statement, the text and the packet that may go beyond the bounds.
+    beyond: [Option<Who>; Role::ALL.len()],
 }
 
 #[derive(Default)]
@@ -46,8 +48,8 @@ struct Line {
     urgent_bytes_max: u64,
     used_bytes: u64,
     most_bytes: u64,
-    /// Of statements and of packets: neither wait for their turn behind the others.
-    waiting: [BTreeMap<Place, Waiter>; 2],
+    /// Of each role: none waits for its turn behind the others.
+    waiting: [BTreeMap<Place, Waiter>; Role::ALL.len()],
 }
 
 /// What a session does.
@@ -55,8 +57,15 @@ struct Line {
 enum Role {
     /// It runs a statement.
     Runs,
+    /// It reads a statement's text, and has nothing else yet.
+    Reads,
     /// It takes a packet in.
     Receives,
+}
+
+impl Role {
+    /// Who is to end soonest comes first.
+    const ALL: [Role; 3] = [Role::Runs, Role::Reads, Role::Receives];
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -83,8 +92,12 @@ impl Room {
     /// Rooms of one server, without any room as yet.
     pub fn together<const COUNT: usize>() -> [Arc<Room>; COUNT] {
         let rooms = (0..COUNT).map(|_| Line::default()).collect();
-        let lines =
-            Arc::new(Mutex::new(Lines { rooms, last_ticket: 0, held: BTreeMap::new(), beyond: [None; 2] }));
+        let lines = Arc::new(Mutex::new(Lines {
+            rooms,
+            last_ticket: 0,
+            held: BTreeMap::new(),
+            beyond: Default::default(),
+        }));
         std::array::from_fn(|own| Arc::new(Room { lines: lines.clone(), own }))
     }
 
@@ -96,6 +109,13 @@ impl Room {
     /// The same of a session's statement, which may have several, and of several rooms: together they go beyond the bounds.
     pub fn share_of(&self, session: u64) -> Share {
         self.share(Who { role: Role::Runs, session })
+    }
+
+    /// The same of a text, which is its statement's where that runs already and has something.
+    pub fn text_of(&self, session: u64) -> Share {
+        let running = Who { role: Role::Runs, session };
+        let is_within = self.lines.lock().held.contains_key(&running);
+        self.share(if is_within { running } else { Who { role: Role::Reads, session } })
     }
 
     fn share(&self, who: Who) -> Share {
@@ -135,7 +155,7 @@ impl Lines {
         let line = &mut self.rooms[room];
         let max = if place.patient { line.bytes_max } else { line.urgent_bytes_max };
         let fits = line.used_bytes + bytes <= max;
-        if !fits && *self.beyond[who.role as usize].get_or_insert(who) != who {
+        if !fits && self.beyond[who.role as usize] != Some(who) {
             return false;
         }
         line.used_bytes += bytes;
@@ -144,9 +164,32 @@ impl Lines {
         true
     }
 
+    /// Gives the first of a line what it waits for, if it may have it; then who is to be woken.
+    fn grant_first(&mut self, room: usize, role: Role) -> Option<Fiber> {
+        let (place, waiter) = self.first(room, role)?;
+        let granted = self.grant(room, place, waiter.who, waiter.bytes);
+        granted.then(|| self.rooms[room].waiting[role as usize].remove(&place));
+        granted.then_some(waiter.fiber)
+    }
+
+    /// Has the first of all that wait in a role go beyond the bounds, if nobody does; gives its room.
+    fn choose_beyond(&mut self, role: Role) -> Option<usize> {
+        if self.beyond[role as usize].is_some() {
+            return None;
+        }
+        let firsts = (0..self.rooms.len()).filter_map(|room| Some((self.first(room, role)?, room)));
+        let ((_, waiter), room) = firsts.min_by_key(|((place, _), _)| *place)?;
+        self.beyond[role as usize] = Some(waiter.who);
+        Some(room)
+    }
+
     fn first(&self, room: usize, role: Role) -> Option<(Place, Waiter)> {
         let first = self.rooms[room].waiting[role as usize].first_key_value();
         first.map(|(place, waiter)| (*place, *waiter))
+    }
+
+    fn nobody_waits(&self, role: Role) -> bool {
+        self.rooms.iter().all(|line| line.waiting[role as usize].is_empty())
     }
 
     fn goes_beyond(&self, who: Who) -> bool {
@@ -157,15 +200,12 @@ impl Lines {
 /// Serves those in front of each line for whom there is room now; wakes them.
 fn serve(mut lines: MutexGuard<'_, Lines>) {
     let mut served = Vec::new();
-    for room in 0..lines.rooms.len() {
-        for role in [Role::Runs, Role::Receives] {
-            while let Some((place, waiter)) = lines.first(room, role) {
-                if !lines.grant(room, place, waiter.who, waiter.bytes) {
-                    break;
-                }
-                lines.rooms[room].waiting[role as usize].remove(&place);
-                served.push(waiter.fiber);
-            }
+    for role in Role::ALL {
+        for room in 0..lines.rooms.len() {
+            served.extend(std::iter::from_fn(|| lines.grant_first(room, role)));
+        }
+        if let Some(room) = lines.choose_beyond(role) {
+            served.extend(std::iter::from_fn(|| lines.grant_first(room, role)));
         }
     }
     drop(lines);
@@ -192,7 +232,11 @@ impl Share {
         let mut lines = self.room.lines.lock();
         let in_front = lines.goes_beyond(self.who)
             || lines.first(room, self.who.role).is_none_or(|(first, _)| place < first);
-        let granted = in_front && lines.grant(room, place, self.who, bytes);
+        let mut granted = in_front && lines.grant(room, place, self.who, bytes);
+        if in_front && !granted && lines.nobody_waits(self.who.role) {
+            lines.beyond[self.who.role as usize].get_or_insert(self.who);
+            granted = lines.grant(room, place, self.who, bytes);
+        }
         if granted {
             self.bytes += bytes;
         }

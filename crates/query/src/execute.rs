@@ -146,12 +146,18 @@ impl Database {
         params: &[Value],
         sink: &mut dyn RowSink,
     ) -> SqlResult<Completion> {
+        let before = session.transaction.locks.len();
         let plan = match self.lock_tables(session, plan, params) {
             Err(error) if error.code == code::LOCK_DEADLOCK => return Err(self.undo(session, error)),
-            locked => locked?,
+            Err(error) => {
+                session.transaction.release_from(before);
+                return Err(error);
+            }
+            Ok(plan) => plan,
         };
         let kept = session.keeps_locks();
         if let Err(error) = self.check_access(session, &plan) {
+            session.transaction.release_from(before);
             if !kept {
                 release(&plan);
             }
@@ -280,7 +286,10 @@ impl Database {
             session.vars.next_read_only = None;
         }
         let sets = session.sets;
+        let waits = Duration::from_secs(session.vars.row_lock_wait_timeout);
+        let by_snapshot = session.vars.snapshot_isolation;
         let txn = self.ensure_txn(session);
+        txn.set_waits(waits, by_snapshot);
         txn.start_statement();
         let locks_reads = plan.kind.locks_reads(txn.isolation()) || sets;
         if session.vars.next_isolation.is_some() && !session.in_transaction() && plan.has_stored_tables() {
@@ -437,9 +446,11 @@ impl Database {
             session.refuse_in_branch()?;
         }
         if plan.kind.commits_implicitly() {
-            self.commit(session)?;
+            self.commit_implicitly(session)?;
             // What was READ ONLY has ended, unless the session is.
-            if plan.kind.defines() && session.is_read_only() {
+            let changes =
+                plan.kind.defines() || matches!(plan.kind, StatementKind::Optimize | StatementKind::Repair);
+            if changes && session.is_read_only() {
                 return Err(errors::cant_execute_in_read_only_transaction());
             }
         }

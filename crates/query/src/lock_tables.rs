@@ -229,7 +229,7 @@ impl Database {
     ) -> SqlResult<()> {
         session.diagnostics.clear();
         session.refuse_in_branch()?;
-        self.commit(session)?;
+        self.commit_implicitly(session)?;
         session.named_locks.release();
         check::lock_tables(session, &self.catalog_now(), tables)?;
         let reads =

@@ -439,6 +439,10 @@ impl Owned {
         if !self.locks.iter().any(|held| Arc::ptr_eq(held, lock)) {
             session.wait_for(lock, Kind::Own, timeout)?;
             self.locks.push(lock.clone());
+            // Others wait for the table now: its statement does not wait for those who wait.
+            if let Some(owner) = &session.owner {
+                owner.set_has_locks(true);
+            }
         }
         Ok(())
     }

@@ -877,6 +877,7 @@ impl Session {
             || self.named_locks.is_in_force()
             || self.read_lock.is_held()
             || !self.user_locks.is_empty()
+            || !self.filling.is_empty()
             || self.txn.as_ref().is_some_and(Txn::holds_locks)
     }
 

@@ -73,7 +73,12 @@ impl TransactionState {
     }
 
     pub(crate) fn release_locks(&mut self) {
-        self.locks.drain(..).for_each(|(lock, writes)| lock.unshare(writes));
+        self.release_from(0);
+    }
+
+    /// Gives back those that came after the first `count`.
+    pub(crate) fn release_from(&mut self, count: usize) {
+        self.locks.drain(count..).for_each(|(lock, writes)| lock.unshare(writes));
     }
 }
 
@@ -145,6 +150,13 @@ impl Database {
         }
     }
 
+    /// The commit of a statement that does not run within a transaction; what SET TRANSACTION said ends too.
+    pub fn commit_implicitly(&self, session: &mut Session) -> SqlResult<()> {
+        self.commit(session)?;
+        (session.vars.next_isolation, session.vars.next_read_only) = (None, None);
+        Ok(())
+    }
+
     /// The same for a statement that the global read lock has let pass. A prepared transaction that cannot be committed stays.
     pub(crate) fn commit_within(&self, session: &mut Session) -> SqlResult<()> {
         let result = match &mut session.txn {
@@ -192,7 +204,7 @@ impl Database {
     ) -> SqlResult<()> {
         let chain = how.chain.unwrap_or(session.vars.completion_type == 1);
         let next = session.transaction.isolation.or(session.vars.next_isolation);
-        let read_only = session.transaction.read_only;
+        let read_only = session.is_read_only();
         let had_work = u64::from(session.txn.is_some());
         if commit {
             session.handler.commit += had_work;

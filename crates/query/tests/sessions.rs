@@ -83,6 +83,24 @@ fn metadata_lock_waits_end_by_time_out_and_kill() {
 }
 
 #[test]
+fn a_changed_wait_for_rows_counts_within_the_transaction() {
+    world(|database| {
+        let (mut a, mut b) = (Client::new(database), Client::new(database));
+        a.run("create table t (id int primary key, v int)");
+        a.run("insert into t values (1, 1), (2, 2)");
+        a.script("begin\nupdate t set v = 3 where id = 1 -> 1 (Rows matched: 1  Changed: 1  Warnings: 0)");
+        b.script("begin\nupdate t set v = 4 where id = 2 -> 1 (Rows matched: 1  Changed: 1  Warnings: 0)");
+        for seconds in [1, 3] {
+            b.session.vars.row_lock_wait_timeout = seconds;
+            let began = time::now();
+            assert!(b.run("update t set v = 4 where id = 1").starts_with("ERROR 1205"));
+            let waited = time::now() - began;
+            assert!((seconds..seconds + 1).contains(&waited.as_secs()), "{waited:?}");
+        }
+    });
+}
+
+#[test]
 fn rings_of_transactions_and_definitions_are_broken() {
     world(|database| {
         let (mut a, mut b) = (Client::new(database), Client::new(database));

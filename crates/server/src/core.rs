@@ -38,7 +38,7 @@ pub struct Core {
     /// Prepared statements.
     pub statements: Statements,
     /// What the running command's texts take, where they are long.
-    pub text_room: Option<Share>,
+    pub text_rooms: Vec<Share>,
     /// The limits of its account, where it has some.
     pub limited: Option<Limited>,
     /// What the running statement has done so far.
@@ -110,10 +110,11 @@ impl Core {
             }
         }
         // A text within a text waits for nobody: others may wait for what the outer one has.
-        let urgent = self.text_room.is_some() || self.sql.holds_locks();
-        let session = self.client.id;
-        let room = self.text_room.get_or_insert_with(|| self.state.long_texts.share_of(session));
-        if room.take(bytes, urgent, &self.sql.interrupt, |state| state != InterruptState::None) {
+        let urgent = !self.text_rooms.is_empty() || self.sql.holds_locks();
+        let mut share = self.state.long_texts.text_of(self.client.id);
+        let taken = share.take(bytes, urgent, &self.sql.interrupt, |state| state != InterruptState::None);
+        self.text_rooms.push(share);
+        if taken {
             return Ok(());
         }
         self.sql.check_interrupt().and(Err(errors::query_interrupted()))
@@ -121,7 +122,7 @@ impl Core {
 
     /// Gives back what the ended statement had of rooms.
     pub fn end_rooms(&mut self) {
-        self.text_room = None;
+        self.text_rooms.clear();
         self.sql.end_rooms();
     }
 

@@ -72,7 +72,7 @@ impl SqlService {
             capabilities: Capabilities::default(),
             changes: Vec::new(),
             statements: Statements::default(),
-            text_room: None,
+            text_rooms: Vec::new(),
             limited: None,
             tally: Default::default(),
             database_dropped: false,

@@ -206,9 +206,20 @@ fn write_pid(state: &ServerState, options: &Options) -> Option<String> {
     Some(format!("pid_file={} cannot be written: {error}", path.display()))
 }
 
+/// Makes a folder, and those above it, to last.
+fn make_folder(folder: &Path) -> io::Result<()> {
+    let is_missing = |above: &&Path| !above.as_os_str().is_empty() && !fs::exists(above);
+    let missing = folder.ancestors().take_while(is_missing).count();
+    fs::create_dir_all(folder)?;
+    folder.ancestors().skip(1).take(missing).try_for_each(|above| match above.as_os_str().is_empty() {
+        true => fs::sync_dir(Path::new(".")),
+        false => fs::sync_dir(above),
+    })
+}
+
 fn prepare_folder(folder: &Path) -> Result<FileLock, StartError> {
     let failed = |source| StartError::Folder { path: folder.to_path_buf(), source };
-    fs::create_dir_all(folder).map_err(failed)?;
+    make_folder(folder).map_err(failed)?;
     let lock = fs::lock_file(&folder.join("LOCK")).map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => StartError::InUse(folder.to_path_buf()),
         _ => failed(error),

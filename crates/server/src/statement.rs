@@ -407,7 +407,7 @@ pub fn truncate_log(core: &mut Core, statement: &Statement) -> SqlResult<bool> {
     see::expired(&core.sql)?;
     core.sql.refuse_in_branch()?;
     let database = core.state.database().clone();
-    database.commit(&mut core.sql)?;
+    database.commit_implicitly(&mut core.sql)?;
     see::require_mysql(&core.sql, &database.catalog().accounts, Privileges::DROP)?;
     core.sql.refuse_unlocked(&table.name)?;
     core.sql.diagnostics.clear();
@@ -472,7 +472,7 @@ fn flush_status(core: &Core) {
 fn commit_before_flush(core: &mut Core) -> SqlResult<()> {
     core.sql.refuse_in_branch()?;
     let database = core.state.database().clone();
-    database.commit(&mut core.sql)
+    database.commit_implicitly(&mut core.sql)
 }
 
 /// Bits of COM_REFRESH: FLUSH LOGS, FLUSH TABLES, FLUSH STATUS, RESET MASTER. All others flush what this server does not keep.

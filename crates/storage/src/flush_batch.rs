@@ -1,7 +1,7 @@
 //! A batch of dirty pages on its way to the files: copied out, noted in the doublewrite file, written in place, synced.
 //!
-//! In place only those blocks are written that changed since the page was last written there; without the doublewrite file
-//! always the whole page, which such a device writes at once. A write in place that fails is tried again until it succeeds
+//! In place a page is written in one piece, from the first block that changed since it was last written there to the last one;
+//! without the doublewrite file always whole, which such a device writes at once. A write in place that fails is tried again until it succeeds
 //! or the store ends: the doublewrite file holds this batch and no other, and a failed write may have torn a page.
 
 use std::ops::Range;
@@ -22,8 +22,6 @@ use crate::space::Space;
 
 /// Bytes of a block in place: direct writes are whole blocks, and a device may be slow with less.
 const BLOCK: usize = 4096;
-/// Unchanged blocks between two changed ones that are written with them: one write costs more than so many bytes.
-const GAP_BLOCKS: usize = 1;
 
 /// Buffers and pages of the batch at work.
 pub struct FlushBatch {
@@ -53,20 +51,12 @@ struct Piece<'b> {
     bytes: Range<usize>,
 }
 
-/// The runs of changed blocks of a page, as bytes of it.
-fn runs(touched: Touched) -> Vec<Range<usize>> {
-    let mut runs: Vec<Range<usize>> = Vec::new();
-    for block in 0..PAGE / BLOCK {
-        let bytes = block * BLOCK..(block + 1) * BLOCK;
-        if touched.0 & Touched::of(bytes.clone()).0 == 0 {
-            continue;
-        }
-        match runs.last_mut() {
-            Some(last) if bytes.start - last.end <= GAP_BLOCKS * BLOCK => last.end = bytes.end,
-            _ => runs.push(bytes),
-        }
-    }
-    runs
+/// What is written of a page, as bytes of it: whole blocks. Those between two that changed cost less than a second write.
+fn span(touched: Touched) -> Range<usize> {
+    let blocks = (0..PAGE / BLOCK).map(|block| block * BLOCK..(block + 1) * BLOCK);
+    let mut changed = blocks.filter(|bytes| touched.0 & Touched::of(bytes.clone()).0 != 0);
+    let Some(first) = changed.next() else { return 0..0 };
+    first.start..changed.last().map_or(first.end, |last| last.end)
 }
 
 impl FlushBatch {
@@ -140,21 +130,20 @@ impl FlushBatch {
 
     /// The writes, neighbours in one.
     fn pieces(&self) -> Vec<Piece<'_>> {
-        let mut pieces: Vec<Piece<'_>> = Vec::with_capacity(self.items.len() * 2);
+        let mut pieces: Vec<Piece<'_>> = Vec::with_capacity(self.items.len());
         for (index, item) in self.items.iter().enumerate() {
-            for run in runs(item.touched) {
-                let offset = u64::from(item.page) * PAGE as u64 + run.start as u64;
-                let bytes = index * PAGE + run.start..index * PAGE + run.end;
-                match pieces.last_mut() {
-                    Some(last)
-                        if last.space.id == item.space.id
-                            && last.bytes.end == bytes.start
-                            && last.offset + last.bytes.len() as u64 == offset =>
-                    {
-                        last.bytes.end = bytes.end;
-                    }
-                    _ => pieces.push(Piece { space: &item.space, offset, bytes }),
+            let span = span(item.touched);
+            let offset = u64::from(item.page) * PAGE as u64 + span.start as u64;
+            let bytes = index * PAGE + span.start..index * PAGE + span.end;
+            match pieces.last_mut() {
+                Some(last)
+                    if last.space.id == item.space.id
+                        && last.bytes.end == bytes.start
+                        && last.offset + last.bytes.len() as u64 == offset =>
+                {
+                    last.bytes.end = bytes.end;
                 }
+                _ => pieces.push(Piece { space: &item.space, offset, bytes }),
             }
         }
         pieces
@@ -223,15 +212,14 @@ mod tests {
     use super::*;
 
     #[test]
-    #[allow(clippy::single_range_in_vec_init)]
-    fn changed_blocks_are_written_and_small_gaps_with_them() {
+    fn changed_blocks_are_written_and_what_is_between_them() {
         let units = |places: &[usize]| {
             places.iter().fold(Touched::NONE, |all, at| all.and(Touched::of(*at..*at + 1)))
         };
-        assert_eq!(runs(units(&[0])), vec![0..BLOCK]);
-        assert_eq!(runs(units(&[0, 5000])), vec![0..2 * BLOCK]);
-        assert_eq!(runs(units(&[0, 9000])), vec![0..3 * BLOCK]);
-        assert_eq!(runs(units(&[0, PAGE - 1])), [0..BLOCK, 3 * BLOCK..PAGE]);
-        assert_eq!(runs(Touched::ALL), vec![0..PAGE]);
+        assert_eq!(span(units(&[0])), 0..BLOCK);
+        assert_eq!(span(units(&[0, 5000])), 0..2 * BLOCK);
+        assert_eq!(span(units(&[5000])), BLOCK..2 * BLOCK);
+        assert_eq!(span(units(&[0, PAGE - 1])), 0..PAGE);
+        assert_eq!(span(Touched::ALL), 0..PAGE);
     }
 }

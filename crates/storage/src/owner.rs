@@ -27,7 +27,7 @@ pub struct Owner {
     reading: AtomicBool,
     /// The open transaction, since its first lock or write.
     trx: Mutex<Option<Arc<TrxShared>>>,
-    /// The session had locks, of rows or of the layer above, when its last statement ended.
+    /// The session had locks, of rows or of the layer above, when its last statement ended, or has taken tables since.
     has_locks: AtomicBool,
     admit: OnceLock<Box<Admit>>,
 }
@@ -81,7 +81,7 @@ impl Owner {
         self.has_locks.load(Ordering::Relaxed) || self.trx.lock().is_some()
     }
 
-    /// Says, as a statement ends, whether the session has locks, of rows or of the layer above.
+    /// Says whether the session has locks, of rows or of the layer above: as a statement ends, or as it takes tables for itself.
     pub fn set_has_locks(&self, has_locks: bool) {
         self.has_locks.store(has_locks, Ordering::Relaxed);
     }

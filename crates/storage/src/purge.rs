@@ -64,10 +64,9 @@ pub(crate) fn start(engine: &Arc<Engine>) {
         let mut length = Length { next_look: time::now(), cut: None };
         let mut ahead = Ahead::default();
         let round = || {
-            let count = engine.background_round(&mut ahead).and_then(|count| {
-                engine.mind_length(&mut length)?;
-                Ok(count)
-            });
+            let count = engine.background_round(&mut ahead);
+            let minded = engine.mind_length(&mut length);
+            let count = count.and_then(|count| minded.map(|()| count));
             // Other errors, such as a full disk, say nothing about the pages that cannot be read.
             if let Err(Error::Store(StoreError::Io { .. })) = &count {
                 engine.purge.failures.fetch_add(1, Ordering::Relaxed);
@@ -119,10 +118,12 @@ impl Engine {
         self.views.refresh(self);
         // None waits for the other's damage.
         let (freed, purged) = (self.free_values(), self.purge_round());
-        let mut count = freed? + purged?;
+        let done = |result: &Result<u64>| *result.as_ref().unwrap_or(&0);
+        let mut count = done(&freed) + done(&purged);
         if count == 0 {
             count = self.purge_ahead(ahead)?;
         }
+        purged.and(freed)?;
         self.purge.failures.store(0, Ordering::Relaxed);
         if count == 0 && self.undo.history_len() != 0 && self.snapshots.len() == 0 {
             // What is left ended beyond the durable end of the log; a rollback waits for no log, so nobody else may.
@@ -224,7 +225,11 @@ impl Engine {
                     true
                 }
                 Err(error) => {
-                    failed = Some(error);
+                    // Of those the first, since they are counted: pages that cannot be read are given up some time.
+                    let is_read = matches!(error, Error::Store(StoreError::Io { .. }));
+                    if failed.is_none() || is_read {
+                        failed = Some(error);
+                    }
                     false
                 }
             });

@@ -52,10 +52,16 @@ impl Engine {
         ahead.places.resize(self.undo.segment_count(), PurgeState::default());
         let listed = readers.listed(self);
         let batch = self.purge.chosen(&self.purge.batch_max, BATCH);
-        let mut count = 0;
+        let (mut count, mut failed) = (0, None);
         for (segment, place) in ahead.places.iter_mut().enumerate() {
             let may_pass = |end: &Common| listed.is_seen_by_others(end.trx);
-            let ended = self.undo.next_ended_ahead(segment, place, batch, may_pass)?;
+            let ended = match self.undo.next_ended_ahead(segment, place, batch, may_pass) {
+                Ok(ended) => ended,
+                Err(error) => {
+                    failed = Some(error.into());
+                    continue;
+                }
+            };
             let (done, result) = purge_together(self, &ended, Some(readers.clone()));
             // What was kept since nobody knew who needs it is looked at again.
             if !listed.is_current() {
@@ -67,6 +73,6 @@ impl Engine {
             result?;
             count += done as u64;
         }
-        Ok(count)
+        failed.filter(|_| count == 0).map_or(Ok(count), Err)
     }
 }

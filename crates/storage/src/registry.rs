@@ -148,6 +148,8 @@ impl Engine {
                 continue;
             }
             if !is_named {
+                // What took the name away is to last as long as the file is gone.
+                self.store.wait_durable(self.store.current_lsn())?;
                 self.remove_tree(id);
             }
             suspects.swap_remove(undecided);

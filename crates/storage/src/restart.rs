@@ -53,7 +53,11 @@ fn open_on(store: Arc<Store>, config: &EngineConfig) -> Result<Arc<Engine>> {
             let why = "trees/t1.kt is missing, which names all other trees".into();
             return Err(StoreError::Unusable(why).into());
         }
-        None => store.create_tree(REGISTRY)?,
+        None => {
+            // Its pages say where the log ends.
+            store.wait_durable(store.current_lsn())?;
+            store.create_tree(REGISTRY)?
+        }
     };
     let engine = Engine {
         table: TrxTable::new(next, limit),

@@ -275,8 +275,10 @@ impl Writes {
             Some(start) => {
                 let flags = if kind == Kind::Commit { self.end_flags } else { 0 };
                 let lsn = self.write_end(engine, kind, flags)?;
+                // Purge may pass it as soon as it has ended.
+                engine.undo.add_ended(self.segment);
                 engine.table.set_ended(self.id, lsn.0);
-                engine.undo.ended(self.segment, start, true);
+                engine.undo.left(self.segment, start);
                 lsn
             }
             None => {

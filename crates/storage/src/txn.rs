@@ -137,6 +137,13 @@ impl Txn {
         self.state.statement = self.state.mark();
     }
 
+    /// How long it waits for rows from here on, and whether it hears 1020 of rows newer than its snapshot.
+    #[inline]
+    pub fn set_waits(&mut self, timeout: Duration, snapshot_isolation: bool) {
+        self.state.timeout = Some(timeout);
+        self.state.snapshot_isolation = snapshot_isolation && self.state.isolation.locks_gaps();
+    }
+
     /// Takes the snapshot now (START TRANSACTION WITH CONSISTENT SNAPSHOT).
     pub fn take_snapshot(&mut self) {
         self.state.take_snapshot(&self.engine);

@@ -432,7 +432,7 @@ impl UndoLog {
     }
 
     /// Room for `len` bytes at the end of `segment`, in `mtr`; `Err` names the full tail for [`UndoLog::roll_over`].
-    /// At a transaction's first record `start` is set; give it back with [`UndoLog::ended`].
+    /// At a transaction's first record `start` is set; give it back with [`UndoLog::left`].
     pub(crate) fn room<'m>(
         &self,
         segment: usize,
@@ -491,12 +491,14 @@ impl UndoLog {
         Ok(())
     }
 
-    /// Says that the transaction that began at `start` has written its end record (or nothing).
-    pub(crate) fn ended(&self, segment: usize, start: u64, wrote_end: bool) {
+    /// Counts a transaction whose end record is written: before anybody may see that it has ended.
+    pub(crate) fn add_ended(&self, segment: usize) {
+        self.segments[segment].history.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Says that the transaction that began at `start` is in progress no more.
+    pub(crate) fn left(&self, segment: usize, start: u64) {
         let mut state = self.segments[segment].state.lock();
-        if wrote_end {
-            self.segments[segment].history.fetch_add(1, Ordering::Relaxed);
-        }
         if let Some(count) = state.starts.get_mut(&start) {
             *count -= 1;
             if *count == 0 {

@@ -292,6 +292,7 @@ fn damage_anywhere_is_named_and_everything_else_is_salvaged() {
     let reload = |loader: &Server, rows: &Rows| load(&mut loader.client().expect("connects"), &out, rows);
     reload(&loader, &healthy.rows);
     let victims = trees(&data);
+    grown_ahead(&data, victims.last().expect("files"));
     let (mut named, mut harmless) = (0, 0);
     for round in 0..rounds() {
         let victim = &victims[random.below(victims.len() as u64) as usize];
@@ -345,6 +346,16 @@ fn damage_anywhere_is_named_and_everything_else_is_salvaged() {
     assert!(server.stop().expect("stops").success());
     assert!(loader.stop().expect("stops").success());
     fs::remove_dir_all(&out).ok();
+}
+
+/// A file that has grown over a map page that it does not need yet is as good as before.
+fn grown_ahead(data: &Path, victim: &Victim) {
+    const GROUP_PAGES: u64 = 65_536;
+    let file = fs::OpenOptions::new().write(true).open(&victim.path).expect("a file");
+    file.set_len((GROUP_PAGES + 100) * PAGE as u64).expect("grown");
+    let (code, text) = keel(&["check", "--silent", &data.display().to_string()]);
+    assert_eq!(code, Some(0), "{}: {text}", victim.name());
+    file.set_len(victim.bytes.len() as u64).expect("as before");
 }
 
 /// What the next test salvages: a child with a name before its parent's, a row that fails a CHECK made later, a database
@@ -419,12 +430,20 @@ fn a_salvage_loads_in_the_order_of_its_files_by_an_account_that_is_in_it() {
 
 /// Rows are lost only with pages that were harmed, and none are invented.
 fn compare(victim: &Victim, damage: &Damage, healthy: &Seen, seen: &Seen) -> Result<(), String> {
-    // Without the names of tables nothing can be read; without the undo log what was not committed may be there.
-    let what_all_need = ["t1.kt", "t2.kt", "undo.kt"];
-    if what_all_need.contains(&victim.name().as_str()) {
+    let is_old = damage.what.ends_with("time ago");
+    // Without the names of tables nothing can be read.
+    if ["t1.kt", "t2.kt"].contains(&victim.name().as_str()) {
         return Ok(());
     }
-    let is_old = damage.what.ends_with("time ago");
+    // Without the undo log what was not committed may be there, as a change or because it deletes; nothing else is lost.
+    if victim.name() == "undo.kt" {
+        let is_lost = |mark: &&String| {
+            !seen.rows.contains_key(*mark) && !is_old && !["<l7>", "<l9>"].contains(&mark.as_str())
+        };
+        let lost = healthy.rows.keys().find(is_lost);
+        return lost
+            .map_or(Ok(()), |mark| Err(format!("{mark} is not salvaged, though only undo is harmed")));
+    }
     for (mark, row) in &seen.rows {
         match healthy.rows.get(mark) {
             Some(before) if before == row || is_old => {}

@@ -62,10 +62,10 @@ impl Database {
         edit: impl FnOnce(&mut Edit, &mut Session) -> SqlResult<SqlResult<()>>,
     ) -> SqlResult<()> {
         session.refuse_in_branch()?;
+        self.commit_implicitly(session)?;
         if session.is_read_only() {
             return Err(keel_base::errors::cant_execute_in_read_only_transaction());
         }
-        self.commit(session)?;
         let mut outcome = Ok(());
         self.within_gate(session, true, |session| {
             let mut definition = self.definition(session)?;

@@ -66,7 +66,7 @@ pub(crate) fn plan(
     check_hints(hints, &table, alias.unwrap_or(&name.name))?;
     let hints = if hints.is_empty() { &changed.hints[..] } else { hints };
     let (filter, order, limit) = (delete.filter.as_ref(), &delete.order_by, delete.limit.as_ref());
-    let targets = Targets::bind(
+    let mut targets = Targets::bind(
         &mut binder,
         &table,
         filter,
@@ -90,6 +90,7 @@ pub(crate) fn plan(
     let direct =
         targets.point().is_some() && !targets.comes_first() && family.is_none() && returning.is_none();
     let (ignore, through) = (delete.ignore, changed.through);
+    targets.passes_over = ignore && family.is_some();
     Ok(DeletePlan { targets, collect, direct, ignore, family, returning, through })
 }
 
@@ -169,11 +170,11 @@ fn all(
         match (rows::delete(table, txn, primary, row_bytes(&frame), buffers, ties.as_ref()), savepoint) {
             (Ok(()), _) => {
                 affected_rows += 1;
-                Ok(())
+                Ok(true)
             }
             (Err(error), Some(savepoint)) => {
                 txn.rollback_to(savepoint).map_err(engine_error)?;
-                if passes_over(session, &error) { Ok(()) } else { Err(error) }
+                if passes_over(session, &error) { Ok(false) } else { Err(error) }
             }
             (Err(error), None) => Err(error),
         }
@@ -198,11 +199,16 @@ fn direct(
     }
     let once = once_cells(plan.targets.once);
     let mut slots = [RowSlot::Stored { layout: table.layout.clone(), map: None, bytes: Vec::new() }];
+    let (said, mut begun) = (session.diagnostics.mark(), false);
     session.handler.read_key += 1;
     let txn = session.txn.as_ref().expect("a plan runs within a transaction of the engine");
     txn.check_current(table.rows()).map_err(engine_error)?;
     let mut txn = session.txn.take().expect("just seen");
     let outcome = txn.update_by(table.rows(), &primary, |old, _| -> SqlResult<Change> {
+        // It begins again where there was no room to say what it undoes.
+        if std::mem::replace(&mut begun, true) {
+            session.diagnostics.back_to(said);
+        }
         if let RowSlot::Stored { bytes, .. } = &mut slots[0] {
             bytes.clear();
             bytes.extend_from_slice(old);

@@ -22,7 +22,7 @@ use crate::session::Session;
 use crate::sort::Sorter;
 
 /// What is done with each row: it stands in slot 0 of the frame; then comes its clustered key.
-type OnRow<'f> = &'f mut dyn FnMut(&mut Session, Frame<'_>, &[u8]) -> SqlResult<()>;
+type OnRow<'f> = &'f mut dyn FnMut(&mut Session, Frame<'_>, &[u8]) -> SqlResult<bool>;
 
 /// Which rows a statement works on.
 pub(crate) struct Targets {
@@ -36,6 +36,8 @@ pub(crate) struct Targets {
     pub once: u32,
     /// Rows that others have locked are passed over under READ COMMITTED if they did not match when last committed.
     pub semi_consistent: bool,
+    /// Rows may be passed over, which then do not count for LIMIT.
+    pub passes_over: bool,
     /// What was read, for ANALYZE.
     pub counts: Option<Arc<Counts>>,
 }
@@ -103,7 +105,18 @@ impl Targets {
         let once = binder.once_count();
         let table = table.clone();
         let counts = binder.counts();
-        Ok(Targets { table, path, predicates, inexact, order, limit, once, semi_consistent: false, counts })
+        Ok(Targets {
+            table,
+            path,
+            predicates,
+            inexact,
+            order,
+            limit,
+            once,
+            semi_consistent: false,
+            passes_over: false,
+            counts,
+        })
     }
 
     /// `sql_safe_updates` refuses a statement that reads all rows, but for a `limit`.
@@ -178,7 +191,8 @@ impl Targets {
         Ok(true)
     }
 
-    /// Calls `f` with each row, which stands in slot 0 of `slots` and is locked, and with its clustered key. Rows are found
+    /// Calls `f` with each row, which stands in slot 0 of `slots` and is locked, and with its clustered key; `f` says whether
+    /// the row counts for LIMIT. Rows are found
     /// first and changed afterwards where `collect` says that changing one could bring it before the reader again.
     pub fn for_each(
         &self,
@@ -211,7 +225,9 @@ impl Targets {
         f: OnRow<'_>,
     ) -> SqlResult<()> {
         if collect || !self.order.is_empty() {
-            return self.collected::<COUNTS>(session, params, once, limit, f);
+            // As in MariaDB a row that is passed over counts only where all are found before.
+            let most = if self.passes_over && !collect { u64::MAX } else { limit };
+            return self.collected::<COUNTS>(session, params, once, (most, limit), f);
         }
         let mut slots = [RowSlot::Null];
         let mut reader = self.open(session, params, once, &slots)?;
@@ -228,8 +244,7 @@ impl Targets {
                 continue;
             }
             self.count::<COUNTS>(Counts::pass);
-            f(session, frame, reader.primary_key())?;
-            count += 1;
+            count += u64::from(f(session, frame, reader.primary_key())?);
             if count == limit {
                 break;
             }
@@ -266,19 +281,19 @@ impl Targets {
         limit.row_number(&mut EvalContext::new(session, frame))
     }
 
-    /// Finds all rows first, in order, then calls `f` with each that is still there.
+    /// Finds rows first, in order and at most `most`, then calls `f` with each that is still there until `limit` count.
     fn collected<const COUNTS: bool>(
         &self,
         session: &mut Session,
         params: &[Value],
         once: &[OnceCell<Kept>],
-        limit: u64,
+        (most, limit): (u64, u64),
         f: OnRow<'_>,
     ) -> SqlResult<()> {
         let mut slots = [RowSlot::Null];
         let mut reader = self.open(session, params, once, &slots)?;
         // Without an order all sort keys are equal: rows stay in the order in which they were found.
-        let mut found = Sorter::new(Some(limit), session.vars.sort_room(), session.work());
+        let mut found = Sorter::new(Some(most), session.vars.sort_room(), session.work());
         let mut count = 0;
         while reader.next(session, &mut slots[0])? {
             self.count::<COUNTS>(Counts::read);
@@ -298,24 +313,26 @@ impl Targets {
             };
             found.push(|out| self.sort_key(session, frame, out), primary)?;
             count += 1;
-            if self.order.is_empty() && count == limit {
+            if self.order.is_empty() && count == most {
                 break;
             }
         }
         drop(reader);
         let mut found = found.finish()?;
         let mut row = Vec::new();
-        let mut number = 0;
-        while number < limit
+        let (mut number, mut counted) = (0, 0);
+        while counted < limit
             && let Some((_, primary)) = found.next()?
         {
             number += 1;
             session.current_row = number;
+            counted += u64::from(most == limit);
             let txn = session.txn.as_mut().expect("a plan runs within a transaction of the engine");
             if rows::lock_row(&self.table, txn, primary, &mut row)? {
                 let layout = self.table.layout.clone();
                 slots[0] = RowSlot::Stored { layout, map: None, bytes: std::mem::take(&mut row) };
-                f(session, Frame { slots: &slots, params, once, outer: None }, primary)?;
+                let counts = f(session, Frame { slots: &slots, params, once, outer: None }, primary)?;
+                counted += u64::from(counts && most != limit);
             }
         }
         Ok(())

@@ -188,7 +188,7 @@ impl Work<'_> {
             if self.works_out(session, frame)? {
                 self.put(session, primary, row_bytes(&frame))?;
             }
-            Ok(())
+            Ok(true)
         })
     }
 
@@ -199,7 +199,7 @@ impl Work<'_> {
         let mut kept = Sorter::new(None, session.vars.sort_room(), session.work());
         plan.targets.for_each(session, params, false, &mut |session, frame, primary| {
             if !self.works_out(session, frame)? {
-                return Ok(());
+                return Ok(true);
             }
             let (number, row) = (self.counts.matched, &self.scratch.row);
             kept.push(
@@ -211,7 +211,8 @@ impl Work<'_> {
                     out.extend_from_slice(row);
                     Ok(())
                 },
-            )
+            )?;
+            Ok(true)
         })?;
         let mut kept = kept.finish()?;
         let mut old = Vec::new();

@@ -287,6 +287,7 @@ impl net::Session for ClientSession {
     }
 
     fn closed(&mut self) {
+        self.core.end_rooms();
         if !self.dismissed {
             let lost = if matches!(self.phase, Phase::Ready) {
                 Counter::AbortedClients

@@ -618,6 +618,9 @@ fn perform_session(core: &mut Core, id: VarId, setting: Setting) -> SqlResult<()
             let database = core.state.database().clone();
             database.commit(&mut core.sql)?;
         }
+        // What was said of the next transaction alone is overruled.
+        "tx_isolation" if !core.sql.in_transaction() => core.sql.vars.next_isolation = None,
+        "tx_read_only" if !core.sql.in_transaction() => core.sql.vars.next_read_only = None,
         "timestamp" => {
             let micros = (setting.as_f64() * 1e6) as i64;
             core.sql.vars.timestamp = (micros != 0).then_some(micros);

@@ -343,7 +343,8 @@ impl History {
             if fate == Some(&Fate::RolledBack) {
                 return Err(format!("transaction {} was rolled back, its change is there", header.trx.0));
             }
-            if self.is_seen(header.trx) && settled.is_none() {
+            // Where the undo log is not whole, nobody knows who has not ended.
+            if (self.is_seen(header.trx) || !self.complete) && settled.is_none() {
                 jumps.settle()?;
                 let state =
                     if header.is_deleted() { Settled::Deleted } else { Settled::Row(header.is_overflow()) };

@@ -22,6 +22,7 @@ use super::{Folder, Report};
 use crate::doublewrite;
 use crate::fault::{StoreError, StoreResult};
 use crate::layout::PAGE;
+use crate::log::FIRST_LSN;
 use crate::log::scan::Scan;
 use crate::log::segments::Segments;
 use crate::page::{PageMut, PageRef};
@@ -60,7 +61,16 @@ pub(super) fn replay(mut folder: Folder, report: &Arc<Report>) -> StoreResult<Fo
     let mended = take_mended(&folder, report)?;
     folder.log.mended = mended;
     let Some((checkpoint, segment_bytes)) = log::checkpoint(&folder.dir, report) else { return Ok(folder) };
-    let segments = Segments::open_for_reading(&folder.dir, segment_bytes)?;
+    let segments = match Segments::open_for_reading(&folder.dir, segment_bytes) {
+        Ok(segments) => segments,
+        Err(e) => {
+            report.damage("log", "redo", None, e.to_string());
+            return Ok(folder);
+        }
+    };
+    if let Err(e) = segments.check_row(checkpoint) {
+        report.damage("log", "redo", None, e.to_string());
+    }
     let count = folder.limits.readers.max(1);
     let window = (folder.limits.memory / WINDOW_SHARE) as usize;
     let window = window.clamp(WINDOW_MIN, WINDOW_MAX);
@@ -70,12 +80,12 @@ pub(super) fn replay(mut folder: Folder, report: &Arc<Report>) -> StoreResult<Fo
     let mut groups = 0;
     let mut applied = None;
     loop {
-        let batch = scan.batch(window, Vec::new())?;
-        groups += batch.len() as u64;
-        let next = match batch.len() {
-            0 => None,
-            _ => Some(Window::new(batch, scan.position(), count, Vec::new())),
-        };
+        let batch = scan.batch(window, Vec::new()).inspect_err(|e| {
+            report.damage("log", "redo", None, format!("{e}: what stands behind it is not applied"));
+        });
+        let batch = batch.ok().filter(|batch| batch.len() != 0);
+        groups += batch.as_ref().map_or(0, |batch| batch.len() as u64);
+        let next = batch.map(|batch| Window::new(batch, scan.position(), count, Vec::new()));
         if let Some(applied) = applied.take() {
             replay.wait(applied)?;
         }
@@ -89,7 +99,8 @@ pub(super) fn replay(mut folder: Folder, report: &Arc<Report>) -> StoreResult<Fo
     replay.tell_lost();
     let mut folder = replay.folder;
     folder.log = LogFacts { present: true, checkpoint, end: scan.position(), groups, mended };
-    if groups == 0 {
+    // A crash may come before the first group of all.
+    if groups == 0 && checkpoint != FIRST_LSN {
         let file = format!("redo.{}", checkpoint / segment_bytes);
         let why = match segments.file(checkpoint) {
             Some(_) => "no group begins there",
@@ -98,7 +109,9 @@ pub(super) fn replay(mut folder: Folder, report: &Arc<Report>) -> StoreResult<Fo
         let text = format!("the checkpoint is {checkpoint}, but {why}: changes may be lost");
         report.damage("log", &file, None, text);
     }
-    log::look_behind(&segments, scan.position(), report)?;
+    if let Err(e) = log::look_behind(&segments, scan.position(), report) {
+        report.note("log", "redo", None, format!("{e}: nobody knows what stands behind the end of the log"));
+    }
     Ok(folder)
 }
 
@@ -252,8 +265,9 @@ impl Replay {
 /// The changes that the page lacks; none where it cannot be read and none of them writes the whole of it.
 fn lacking<'c>(window: &Window, run: &'c [Change], page: &mut Wanted<'_>) -> Option<&'c [Change]> {
     let whole = PageRef::new(page.bytes);
+    let begins = || whole.is_zero() && run.first().is_some_and(|first| window.is_rewritten(first));
     let fine = page.error.is_none()
-        && (page.is_copy || whole.is_zero() || identity_problem(whole, page.at.0, page.at.1).is_none());
+        && (page.is_copy || begins() || identity_problem(whole, page.at.0, page.at.1).is_none());
     if fine {
         let lsn = whole.lsn();
         return Some(&run[run.partition_point(|change| window.end_of(change) <= lsn)..]);

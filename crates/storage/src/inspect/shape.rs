@@ -39,7 +39,7 @@ pub(super) fn check_tree(pass: &Pass) -> Outcome {
     pass.check_values(&infos, &mut seen);
     let mut strays = Vec::new();
     for (number, info) in infos.iter().enumerate() {
-        if seen[number] || number.is_multiple_of(GROUP_PAGES as usize) {
+        if seen[number] || pass.is_map(number as u32) {
             continue;
         }
         let page = Some(number as u32);

@@ -123,6 +123,8 @@ pub(super) struct Pass {
     pub(super) tree: TreeId,
     pub(super) file: String,
     pub(super) pages: u32,
+    /// Groups that have a map page: the file grows ahead of them. As many as can be, where nobody knows.
+    groups: AtomicU32,
     pub(super) infos: Mutex<Vec<Info>>,
     /// Of inner pages: hash of each separator and its child.
     pub(super) children: Mutex<HashMap<u32, Vec<(u64, u32)>>>,
@@ -152,6 +154,7 @@ pub fn pass(
         tree,
         file: file_name(tree),
         pages,
+        groups: AtomicU32::new(u32::MAX),
         infos: Mutex::new(vec![Info::default(); pages as usize]),
         children: Mutex::default(),
         values: Mutex::default(),
@@ -207,11 +210,17 @@ impl Pass {
         let mut maps = Vec::new();
         let mut counter = 0;
         for group in (0..self.pages).step_by(GROUP_PAGES as usize) {
+            if !self.is_map(group) {
+                break;
+            }
             let map =
                 self.folder.page(self.tree.0, group).ok().filter(|map| PageRef::new(map).kind() == KIND_MAP);
             if let (0, Some(map)) = (group, &map) {
                 counter =
                     u64::from_le_bytes(map[AT_COUNTER..AT_COUNTER + 8].try_into().expect("eight bytes"));
+                let groups =
+                    u32::from_le_bytes(map[AT_GROUPS..AT_GROUPS + 4].try_into().expect("four bytes"));
+                self.groups.store(groups.max(1), SeqCst);
                 let magic = u64::from_le_bytes(map[AT_MAGIC..AT_MAGIC + 8].try_into().expect("eight bytes"));
                 let format =
                     u32::from_le_bytes(map[AT_FORMAT..AT_FORMAT + 4].try_into().expect("four bytes"));
@@ -233,6 +242,11 @@ impl Pass {
             maps.push(map);
         }
         (counter, Arc::new(maps))
+    }
+
+    /// Whether a page is one of those that say which others are in use.
+    pub(super) fn is_map(&self, number: u32) -> bool {
+        number.is_multiple_of(GROUP_PAGES) && number / GROUP_PAGES < self.groups.load(SeqCst)
     }
 
     /// Pages in use behind the end of the file.
@@ -275,7 +289,7 @@ impl Pass {
 
     fn look_at(&self, number: u32, page: PageRef<'_>, allocated: bool, error: Option<String>) -> Info {
         let lost = Info { kind: LOST, allocated, ..Info::default() };
-        let is_map = number.is_multiple_of(GROUP_PAGES);
+        let is_map = self.is_map(number);
         if !allocated && !is_map {
             return self.look_at_free(number, page, error);
         }
@@ -561,7 +575,8 @@ fn read_long(folder: &Folder, tree: TreeId, at: OverflowRef) -> StoreResult<Vec<
     while next.0 != 0 {
         let bytes = folder.page(tree.0, next.0)?;
         let page = PageRef::new(&bytes);
-        if page.kind() != KIND_OVERFLOW || page.heap() > CHAIN_ROOM || out.len() > at.len as usize {
+        let is_part = page.kind() == KIND_OVERFLOW && (1..=CHAIN_ROOM).contains(&page.heap());
+        if !is_part || out.len() > at.len as usize {
             return Err(corrupt(next.0, "not part of the long value"));
         }
         out.extend_from_slice(&page.bytes()[HEADER..HEADER + page.heap()]);

@@ -295,6 +295,10 @@ impl Change<'_> {
     }
 
     fn try_apply(&self, at: (u32, u32), page: &mut PageMut<'_>) -> Option<()> {
+        if matches!(self.kind, INSERT | REMOVE | SPLICE | SHORTEN | PATCH) {
+            let there = page.as_ref();
+            (there.is_node() && HEADER + there.count() * SLOT <= there.heap()).then_some(())?;
+        }
         match self.kind {
             INSERT => {
                 let (slot, key_len) = (self.number(0)?, self.number(1)?);

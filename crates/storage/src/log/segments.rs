@@ -254,6 +254,8 @@ impl Segments {
                 self.open.lock().insert(last, file);
                 return Err(StoreError::io(&name(last), 0, "remove", e));
             }
+            // A gap in the row would not be believed by the next start.
+            fs::sync_dir(&self.dir).map_err(|e| StoreError::io(&name(last), 0, "sync", e))?;
         }
     }
 

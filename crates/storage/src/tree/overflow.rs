@@ -107,7 +107,7 @@ impl Tree {
         while next != 0 {
             let latch = self.core.pool.latch_shared(&self.space, next)?;
             let page = latch.page();
-            if page.kind() != KIND_OVERFLOW || out.len() - start > at.len as usize {
+            if page.kind() != KIND_OVERFLOW || page.heap() == 0 || out.len() - start > at.len as usize {
                 return Err(self.space.corrupt(next, "not part of the long value"));
             }
             out.extend_from_slice(&page.bytes()[HEADER..HEADER + page.heap()]);

@@ -163,7 +163,15 @@ impl Work<'_> {
         let txn = transaction(session);
         let savepoint = txn.savepoint();
         let (old, row, ties) = (&self.old, &self.row, self.ties.as_ref());
-        match rows::update(table, touched, txn, primary, old, row, &mut self.buffers, ties)? {
+        let written = match rows::update(table, touched, txn, primary, old, row, &mut self.buffers, ties) {
+            Err(error) if self.plan.ignore && is_of_foreign_key(&error) => {
+                txn.rollback_to(savepoint).map_err(engine_error)?;
+                session.warn(error);
+                return Ok(());
+            }
+            written => written?,
+        };
+        match written {
             Written::Done => {
                 self.counts.copied += 1;
                 self.counts.displaced += 1;
