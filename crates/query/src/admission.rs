@@ -44,8 +44,8 @@ struct Lines {
 
 #[derive(Default)]
 struct Line {
+    patient_bytes_max: u64,
     bytes_max: u64,
-    urgent_bytes_max: u64,
     used_bytes: u64,
     most_bytes: u64,
     /// Of each role: none waits for its turn behind the others.
@@ -126,16 +126,16 @@ impl Room {
     }
 
     /// Changes the bounds, of all and with those who are urgent; what shares have beyond them they keep until they end.
-    pub fn set_bytes_max(&self, bytes_max: u64, urgent_bytes_max: u64) {
+    pub fn set_bytes_max(&self, patient_bytes_max: u64, bytes_max: u64) {
         let mut lines = self.lines.lock();
         let line = &mut lines.rooms[self.own];
-        (line.bytes_max, line.urgent_bytes_max) = (bytes_max, urgent_bytes_max);
+        (line.patient_bytes_max, line.bytes_max) = (patient_bytes_max, bytes_max);
         serve(lines);
     }
 
     /// The larger bound.
     pub fn bytes_max(&self) -> u64 {
-        self.lines.lock().rooms[self.own].urgent_bytes_max
+        self.lines.lock().rooms[self.own].bytes_max
     }
 
     /// The most that all shares had at once.
@@ -153,7 +153,7 @@ impl Lines {
     /// Gives `bytes` of `room`, if there are so many or `who` goes beyond the bounds.
     fn grant(&mut self, room: usize, place: Place, who: Who, bytes: u64) -> bool {
         let line = &mut self.rooms[room];
-        let max = if place.patient { line.bytes_max } else { line.urgent_bytes_max };
+        let max = if place.patient { line.patient_bytes_max } else { line.bytes_max };
         let fits = line.used_bytes + bytes <= max;
         if !fits && self.beyond[who.role as usize] != Some(who) {
             return false;

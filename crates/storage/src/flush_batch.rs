@@ -56,7 +56,7 @@ fn span(touched: Touched) -> Range<usize> {
     let blocks = (0..PAGE / BLOCK).map(|block| block * BLOCK..(block + 1) * BLOCK);
     let mut changed = blocks.filter(|bytes| touched.0 & Touched::of(bytes.clone()).0 != 0);
     let Some(first) = changed.next() else { return 0..0 };
-    first.start..changed.last().map_or(first.end, |last| last.end)
+    first.start..changed.next_back().map_or(first.end, |last| last.end)
 }
 
 impl FlushBatch {
