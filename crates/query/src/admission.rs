@@ -36,8 +36,8 @@ pub struct Room {
 struct Lines {
     rooms: Vec<Line>,
     last_ticket: u64,
-    /// What each has in all its shares, of those who have any.
-    held: BTreeMap<Who, u64>,
+    /// What each has of each room in all its shares, of those who have any.
+    held: BTreeMap<(Who, usize), u64>,
     /// The statement, the text and the packet that may go beyond the bounds.
     beyond: [Option<Who>; Role::ALL.len()],
 }
@@ -114,7 +114,7 @@ impl Room {
     /// The same of a text, which is its statement's where that runs already and has something.
     pub fn text_of(&self, session: u64) -> Share {
         let running = Who { role: Role::Runs, session };
-        let is_within = self.lines.lock().held.contains_key(&running);
+        let is_within = self.lines.lock().has_any(running);
         self.share(if is_within { running } else { Who { role: Role::Reads, session } })
     }
 
@@ -154,13 +154,15 @@ impl Lines {
     fn grant(&mut self, room: usize, place: Place, who: Who, bytes: u64) -> bool {
         let line = &mut self.rooms[room];
         let max = if place.patient { line.patient_bytes_max } else { line.bytes_max };
-        let fits = line.used_bytes + bytes <= max;
+        // Who goes beyond the bounds leaves them to the others.
+        let beyond = self.beyond.iter().flatten().filter_map(|who| self.held.get(&(*who, room)));
+        let fits = line.used_bytes - beyond.sum::<u64>() + bytes <= max;
         if !fits && self.beyond[who.role as usize] != Some(who) {
             return false;
         }
         line.used_bytes += bytes;
         line.most_bytes = line.most_bytes.max(line.used_bytes);
-        *self.held.entry(who).or_default() += bytes;
+        *self.held.entry((who, room)).or_default() += bytes;
         true
     }
 
@@ -186,6 +188,10 @@ impl Lines {
     fn first(&self, room: usize, role: Role) -> Option<(Place, Waiter)> {
         let first = self.rooms[room].waiting[role as usize].first_key_value();
         first.map(|(place, waiter)| (*place, *waiter))
+    }
+
+    fn has_any(&self, who: Who) -> bool {
+        self.held.range((who, 0)..=(who, usize::MAX)).next().is_some()
     }
 
     fn nobody_waits(&self, role: Role) -> bool {
@@ -288,14 +294,15 @@ impl Share {
     pub fn give(&mut self, bytes: u64) {
         let given = bytes.min(self.bytes);
         self.bytes -= given;
+        let (who, room) = (self.who, self.room.own);
         let mut lines = self.room.lines.lock();
-        lines.rooms[self.room.own].used_bytes -= given;
-        let left = lines.held.get(&self.who).map_or(0, |held| held - given);
-        if left > 0 {
-            lines.held.insert(self.who, left);
-        } else {
-            lines.held.remove(&self.who);
-            lines.beyond[self.who.role as usize].take_if(|who| *who == self.who);
+        lines.rooms[room].used_bytes -= given;
+        match lines.held.get(&(who, room)).map_or(0, |held| held - given) {
+            0 => lines.held.remove(&(who, room)),
+            left => lines.held.insert((who, room), left),
+        };
+        if !lines.has_any(who) {
+            lines.beyond[who.role as usize].take_if(|beyond| *beyond == who);
         }
         serve(lines);
     }
@@ -549,7 +556,8 @@ mod tests {
             let room = room_for(100, 200);
             let mut packet = room.packet_of(1);
             assert!(take(&mut packet, 150, false));
-            assert!(!room.packet_of(2).try_take(10, false), "one packet goes beyond the bound");
+            assert!(!room.packet_of(2).try_take(110, false), "one packet goes beyond the bound");
+            assert!(room.packet_of(2).try_take(90, false), "and leaves it to the others");
             for session in 2..6 {
                 let room = room.clone();
                 fiber::spawn(move || {

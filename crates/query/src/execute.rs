@@ -146,6 +146,9 @@ impl Database {
         params: &[Value],
         sink: &mut dyn RowSink,
     ) -> SqlResult<Completion> {
+        if session.is_read_only() && plan.writes_lasting() {
+            return Err(errors::cant_execute_in_read_only_transaction());
+        }
         let before = session.transaction.locks.len();
         let plan = match self.lock_tables(session, plan, params) {
             Err(error) if error.code == code::LOCK_DEADLOCK => return Err(self.undo(session, error)),

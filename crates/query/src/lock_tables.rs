@@ -434,7 +434,7 @@ impl Database {
     /// UNLOCK TABLES: commits what is open if tables were locked; gives back the global read lock too.
     pub fn unlock_named_tables(&self, session: &mut Session) -> SqlResult<()> {
         if session.named_locks.is_in_force() {
-            self.commit(session)?;
+            self.commit_implicitly(session)?;
             session.named_locks.release();
         }
         session.read_lock.release();

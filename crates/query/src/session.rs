@@ -582,6 +582,8 @@ pub struct Session {
     pub running: Arc<Running>,
     /// What its transactions know it by.
     pub owner: Option<Arc<Owner>>,
+    /// How many it has begun.
+    pub txns_begun: u64,
     /// Room for its long values; none in a session without a server.
     pub long_values: Option<Arc<LongValues>>,
     /// Room for its operators; likewise.
@@ -639,6 +641,7 @@ impl Session {
             database: None,
             vars: SessionVars::default(),
             txn: None,
+            txns_begun: 0,
             transaction: TransactionState::default(),
             temporary: TemporaryTables::new(host.clone()),
             named_locks: NamedLocks::default(),
@@ -902,7 +905,8 @@ impl Session {
 
     /// Waits for room for a value of so many octets, where that is long. Asked before memory is taken for it.
     pub(crate) fn hold_long(&self, bytes: u64) -> SqlResult<()> {
-        let admitted = |values: &Arc<LongValues>| values.admit(bytes, || self.holds_locks());
+        let urgent = || self.holds_locks() || self.owner.as_ref().is_some_and(|owner| owner.is_locking());
+        let admitted = |values: &Arc<LongValues>| values.admit(bytes, urgent);
         match self.long_values.as_ref().is_none_or(admitted) {
             true => Ok(()),
             false => self.check_interrupt().and(Err(errors::query_interrupted())),

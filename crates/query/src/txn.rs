@@ -275,6 +275,7 @@ impl Database {
                 owner: session.owner.clone(),
             };
             session.txn = Some(self.engine().begin(options));
+            session.txns_begun += 1;
         }
         session.txn.as_mut().expect("begun above")
     }

@@ -61,8 +61,14 @@ impl<'a> Mount<'a> {
             .take_while(|folder| folder.starts_with(&point))
             .flat_map(|folder| files.iter().map(|file| folder.join(file)))
             .filter_map(|file| read(&file)?.trim().parse().ok())
+            .chain(read(&own.join("memory.stat")).as_deref().and_then(hierarchical_limit))
             .min()
     }
+}
+
+/// The least limit of a group and of all above it, those that a container cannot see too; version 1 alone says it.
+fn hierarchical_limit(stat: &str) -> Option<u64> {
+    stat.lines().find_map(|line| line.strip_prefix("hierarchical_memory_limit ")?.trim().parse().ok())
 }
 
 fn below(prefix: &Path, path: &str) -> PathBuf {
@@ -145,6 +151,24 @@ mod tests {
             ],
         );
         assert_eq!(memory_limit(&root.0), Some(512 << 20));
+    }
+
+    #[test]
+    fn a_limit_above_what_is_mounted_counts() {
+        let mounts = "40 30 0:35 /pod/12 /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n";
+        let root = Root::new(
+            "above",
+            &[
+                ("proc/self/mountinfo", mounts),
+                ("proc/self/cgroup", "4:memory:/pod/12\n"),
+                ("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"),
+                (
+                    "sys/fs/cgroup/memory/memory.stat",
+                    "cache 1\nhierarchical_memory_limit 268435456\ntotal_cache 1\n",
+                ),
+            ],
+        );
+        assert_eq!(memory_limit(&root.0), Some(256 << 20));
     }
 
     #[test]

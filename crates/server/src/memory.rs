@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::time::Duration;
 
-use keel_runtime::sync::Event;
+use keel_runtime::sync::{Event, Mutex as FiberMutex};
 use keel_runtime::wait::WaitEvent;
 use keel_runtime::{fiber, system, time};
 
@@ -190,6 +190,8 @@ pub struct Keeper {
     /// The pool's size was chosen by somebody.
     pinned: AtomicBool,
     most: AtomicU64,
+    /// Held by who changes the pool's size, or what it follows from.
+    pub sizing: FiberMutex<()>,
     stop: Event,
 }
 
@@ -241,6 +243,11 @@ impl Keeper {
 
     /// Takes from the pool what the process has beyond the whole, or gives it what nobody else uses.
     fn balance(&self, state: &ServerState, used: u64, calm_since: &mut time::Instant) {
+        // While somebody chooses, the size is not the keeper's.
+        let Some(_sizing) = self.sizing.try_lock() else { return };
+        if self.pinned.load(Relaxed) {
+            return;
+        }
         let budget = self.budget(state);
         let pool = Lent {
             now: state.engine.pool_bytes(),

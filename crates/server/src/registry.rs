@@ -80,6 +80,8 @@ pub struct Activity {
 /// What a session says of its open transaction.
 #[derive(Debug, Clone, Copy)]
 pub struct OpenTransaction {
+    /// Which of the session's it is.
+    pub number: u64,
     /// When the first statement began that is a part of it.
     pub began: Instant,
     /// Its isolation level.
@@ -149,15 +151,19 @@ impl Activity {
 
     /// Notes that the command has ended, and whether a transaction is open; `is_statement` says that what ran belongs to it.
     #[inline]
-    pub fn end_in(&mut self, open: Option<(Isolation, bool)>, is_statement: bool) {
+    pub fn end_in(&mut self, open: Option<(u64, Isolation, bool)>, is_statement: bool) {
         match open {
             None => {
                 self.transaction = None;
                 self.history.clear();
             }
-            Some((isolation, read_only)) => {
+            Some((number, isolation, read_only)) => {
+                // The command may have ended one and begun the next.
+                if self.transaction.take_if(|before| before.number != number).is_some() {
+                    self.history.clear();
+                }
                 let began = self.transaction_began();
-                self.transaction = Some(OpenTransaction { began, isolation, read_only });
+                self.transaction = Some(OpenTransaction { number, began, isolation, read_only });
                 if is_statement && !self.text.is_empty() {
                     self.history.push(self.since, &self.text, &self.parameters);
                 }

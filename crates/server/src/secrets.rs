@@ -13,7 +13,7 @@ const HIDDEN: &[u8] = b"<secret>";
 /// A statement's text as others may see it: without its literals where it is about passwords. Behind what may end in
 /// another place than it seems, by the `sql_mode` or as it was cut off, nothing is shown at all.
 pub fn hidden(text: &[u8]) -> Cow<'_, [u8]> {
-    if !WORDS.iter().any(|word| says(text, word)) {
+    if !is_about(text) {
         return Cow::Borrowed(text);
     }
     // Octets of quotes may be parts of characters there.
@@ -42,6 +42,16 @@ pub fn hidden(text: &[u8]) -> Cow<'_, [u8]> {
         at = token.end;
     }
     Cow::Owned(out)
+}
+
+/// The values of a prepared statement's parameters as others may see them.
+pub fn hidden_values<'v>(text: &[u8], values: &'v [u8]) -> &'v [u8] {
+    if values.is_empty() || !is_about(text) { values } else { HIDDEN }
+}
+
+/// Whether a statement is about passwords.
+fn is_about(text: &[u8]) -> bool {
+    WORDS.iter().any(|word| says(text, word))
 }
 
 /// Whether a text has a word, in capitals or not.

@@ -284,6 +284,24 @@ fn gaps_text_keys_and_prepared_statements_are_told() {
 }
 
 #[test]
+fn a_transaction_shows_its_own_statements_and_no_secrets() {
+    let running = start();
+    let mut watcher = prepare(&running, 2);
+    let again = "START TRANSACTION WITH CONSISTENT SNAPSHOT";
+    let update = "UPDATE t SET k = 2 WHERE id = 2";
+    let mut client = begin(&running, &["UPDATE t SET k = 1 WHERE id = 1", again, update]);
+    let secret = "SELECT k FROM t WHERE name = PASSWORD(?) AND id = ? FOR UPDATE";
+    let statement = client.prepare(secret).unwrap();
+    client.execute(&statement, &[keel_value::Value::bytes(b"hush"), keel_value::Value::Int(1)]).unwrap();
+    let told = rows(
+        &mut watcher,
+        "SELECT STATEMENT, IFNULL(PARAMETERS, '') FROM information_schema.KEEL_TRX_STATEMENTS ORDER BY STATEMENT_NUMBER",
+    );
+    assert_eq!(told, [[again, ""], [update, ""], [secret, "<secret>"]]);
+    running.stop();
+}
+
+#[test]
 fn waits_are_shown_while_they_last() {
     let running = start();
     let mut watcher = prepare(&running, 3);

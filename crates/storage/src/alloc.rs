@@ -58,6 +58,7 @@ impl Core {
             let group = hint - hint % GROUP_PAGES;
             self.provide_group(space, group)?;
             let map = self.pool.pin(space, group)?;
+            let mut least_reserved = 0;
             let found = {
                 let latch = map.latch_shared();
                 let mut reserved = space.reserved.lock();
@@ -66,6 +67,8 @@ impl Core {
                     found.map(|page| if page < space.ceiling.load(SeqCst) { Ok(page) } else { Err(page) });
                 if let Some(Ok(page)) = found {
                     reserved.push(page);
+                    // Now, since who gives one back later lowers the hint by itself.
+                    least_reserved = reserved.iter().copied().min().unwrap_or(page);
                     space.taken_end.fetch_max(page + 1, SeqCst);
                 }
                 found
@@ -80,13 +83,12 @@ impl Core {
                 drop(space.lock_growth());
                 continue;
             };
-            return self.equip(space, page, map, hint, need).inspect_err(|_| space.unreserve(page));
+            let _ = space.free_hint.compare_exchange(hint, least_reserved.max(hint), AcqRel, Acquire);
+            return self.equip(space, page, map, need).inspect_err(|_| space.unreserve(page));
         }
     }
 
-    fn equip(&self, space: &Arc<Space>, page: u32, map: Pin, hint: u32, need: Need) -> StoreResult<Spare> {
-        let first_unreserved = space.reserved.lock().iter().copied().min().unwrap_or(page).min(page);
-        let _ = space.free_hint.compare_exchange(hint, first_unreserved.max(hint), AcqRel, Acquire);
+    fn equip(&self, space: &Arc<Space>, page: u32, map: Pin, need: Need) -> StoreResult<Spare> {
         match need {
             Need::New => space.grow_ahead_of(page)?,
             Need::Finish => space.grow_for(page)?,
@@ -110,15 +112,18 @@ impl Core {
             return Ok(());
         }
         space.grow_for(group)?;
+        // One makes it: to others it may be there by now, and on the device alone.
+        let _one = space.lock_growth();
+        if groups(header.latch_shared().page().bytes()) > group / GROUP_PAGES {
+            return Ok(());
+        }
         let fresh = self.pool.pin_fresh(space, group)?;
         let mtr = self.begin()?;
         let mut first = mtr.latch_pin(&header);
-        if groups(first.page().bytes()) <= group / GROUP_PAGES {
-            first.write(AT_GROUPS, &(group / GROUP_PAGES + 1).to_le_bytes());
-            let mut map = mtr.latch_pin(&fresh);
-            map.format(KIND_MAP);
-            map.write(MAP_AT, &[1]);
-        }
+        first.write(AT_GROUPS, &(group / GROUP_PAGES + 1).to_le_bytes());
+        let mut map = mtr.latch_pin(&fresh);
+        map.format(KIND_MAP);
+        map.write(MAP_AT, &[1]);
         mtr.commit();
         Ok(())
     }

@@ -435,6 +435,9 @@ impl Flusher {
                 // The doublewrite file holds this batch, and pages may be torn: nothing else is written before.
                 Err(e) => self.complain_and_wait(&e),
             }
+            // Who only reads does not wait until pages can be written.
+            let want = self.core.pool.frames_short();
+            self.core.pool.sweep(&*self.core, want, Met::Pass(usize::MAX), usize::MAX);
             if self.core.log.is_failed() || state.stop.load(SeqCst) {
                 return Err(StoreError::LogFailed);
             }

@@ -201,7 +201,10 @@ impl FlushBatch {
                 core.pool.frame(item.entry.frame).first_redo.store(item.entry.first_redo, Relaxed);
                 queue.push_front(item.entry);
             }
-            queue.make_contiguous().sort_by_key(|e| e.first_redo);
+            queue.make_contiguous().sort_by_key(|e| (e.first_redo, e.frame));
+            // Most have their entries still.
+            let mut last = None;
+            queue.retain(|e| last.replace((e.first_redo, e.frame)) != Some((e.first_redo, e.frame)));
         });
         self.items.clear();
     }

@@ -120,10 +120,16 @@ impl Engine {
         let (freed, purged) = (self.free_values(), self.purge_round());
         let done = |result: &Result<u64>| *result.as_ref().unwrap_or(&0);
         let mut count = done(&freed) + done(&purged);
+        let mut results = vec![purged, freed];
         if count == 0 {
-            count = self.purge_ahead(ahead)?;
+            let gone_ahead = self.purge_ahead(ahead);
+            count = done(&gone_ahead);
+            results.push(gone_ahead);
         }
-        purged.and(freed)?;
+        // Pages that cannot be read are told first, since they are given up some time.
+        let is_read = |result: &Result<u64>| matches!(result, Err(Error::Store(StoreError::Io { .. })));
+        results.sort_by_key(|result| !is_read(result));
+        results.into_iter().try_for_each(|result| result.map(drop))?;
         self.purge.failures.store(0, Ordering::Relaxed);
         if count == 0 && self.undo.history_len() != 0 && self.snapshots.len() == 0 {
             // What is left ended beyond the durable end of the log; a rollback waits for no log, so nobody else may.

@@ -178,9 +178,11 @@ impl Engine {
         assert!(self.deadlock_log.set(log).is_ok(), "there is one log of deadlocks");
     }
 
-    /// Transactions in progress that have written, with those that nobody owns any more, at most `limit`.
+    /// Transactions in progress that have written and that nobody owns, or owns any more, at most `limit`.
     pub fn transactions(&self, limit: usize) -> Vec<TrxInfo> {
-        self.active.all().iter().take(limit).map(TrxInfo::of).collect()
+        let all = self.active.all();
+        let free = all.iter().filter(|trx| trx.owner.is_none() || trx.is_nobodys());
+        free.take(limit).map(TrxInfo::of).collect()
     }
 
     /// Locks held and waited for, at most `limit`. Rows locked by their writer's id alone do not appear.

@@ -139,20 +139,22 @@ impl Resize<'_> {
     }
 
     /// Sets the redo capacity; a smaller one is come down to in steps, the flusher keeping up, so that no writer waits for
-    /// all of it at once. False if it was given up on the way: then it stays at the step that was reached.
+    /// all of it at once. False if it was given up on the way: then it is as it was, as after an error.
     pub fn redo(&self, bytes: u64) -> StoreResult<bool> {
         let log = &self.core.log;
         let _one = log.resizing.lock();
-        let bytes = log.capacity_for(bytes);
+        let (before, bytes) = (log.capacity(), log.capacity_for(bytes));
         let step = (log.capacity().saturating_sub(bytes) / CAPACITY_STEPS).max(log.segments.bytes / 4);
         while log.capacity() > bytes {
             if (self.stopped)() {
+                log.set_capacity(before);
                 return Ok(false);
             }
             let next = log.capacity().saturating_sub(step).max(bytes);
             // Half of it is what the flusher steers to anyway: below that no writer feels the step.
             if log.age() > next / 2 {
-                self.flush.flush_to(self.core, log.appended().saturating_sub(next / 2))?;
+                let flushed = self.flush.flush_to(self.core, log.appended().saturating_sub(next / 2));
+                flushed.inspect_err(|_| log.set_capacity(before))?;
             }
             log.set_capacity(next);
         }

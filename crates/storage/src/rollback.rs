@@ -236,10 +236,10 @@ impl Writes {
         let mut old_value = None;
         if old.header.is_deleted() && old.header.trx != self.id && engine.is_purgeable(old.header.trx) {
             // Purge may have met this transaction's entry and passed: then it does not come for the deleted one again.
-            leaf.remove(slot);
             if old.header.is_overflow() {
                 old_value = Some(overflow_ref(handle.id(), old.middle())?);
             }
+            leaf.remove(slot);
         } else if change.common.kind == Kind::Delete {
             leaf.patch(slot, 0, &old.header.to_bytes());
         } else {

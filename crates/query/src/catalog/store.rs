@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use hashbrown::HashSet;
 use keel_base::{SqlResult, TreeId, errors};
+use keel_storage::runtime::sync::Mutex as FiberMutex;
 use keel_storage::{Engine, OnDuplicate, Read, ScanRange, TreeHandle, Txn, TxnOptions};
 use keel_value::CollationId;
 
@@ -32,6 +33,8 @@ const FIRST_SCHEMAS: [&str; 2] = ["mysql", "test"];
 /// The catalog's tree.
 pub struct CatalogTree {
     tree: TreeHandle,
+    /// Held by who takes a number for a table.
+    numbering: FiberMutex<()>,
 }
 
 impl CatalogTree {
@@ -39,11 +42,11 @@ impl CatalogTree {
     pub fn open(engine: &Arc<Engine>, collation: CollationId) -> SqlResult<CatalogTree> {
         let trees = engine.trees().map_err(engine_error)?;
         if let Some((id, _)) = trees.iter().find(|(_, note)| note == CATALOG_NOTE) {
-            return Ok(CatalogTree { tree: handle(engine, *id)? });
+            return Ok(CatalogTree { tree: handle(engine, *id)?, numbering: FiberMutex::new(()) });
         }
         let mut txn = engine.begin(TxnOptions::default());
         let id = engine.create_tree(&mut txn, CATALOG_NOTE).map_err(engine_error)?;
-        let catalog = CatalogTree { tree: handle(engine, id)? };
+        let catalog = CatalogTree { tree: handle(engine, id)?, numbering: FiberMutex::new(()) };
         for name in FIRST_SCHEMAS {
             catalog.put_schema(&mut txn, &Schema::new(name, collation, ""))?;
         }
@@ -111,6 +114,7 @@ impl CatalogTree {
 
     /// A number for a new table.
     pub fn next_table_id(&self, engine: &Engine) -> SqlResult<u64> {
+        let _one = self.numbering.lock();
         let next = engine.counter(&self.tree).map_err(engine_error)? + 1;
         engine.raise_counter(&self.tree, next).map_err(engine_error)?;
         Ok(next)

@@ -61,6 +61,13 @@ fn param_types(session: &Session, params: &[Value]) -> Vec<SqlType> {
     params.iter().map(|value| Shape::of(value).ty(session.vars.connection_collation)).collect()
 }
 
+/// Whether a wait ended badly: by a deadlock, a time-out, or since the statement was to end.
+fn is_of_wait(error: &SqlError) -> bool {
+    use code::{CONNECTION_KILLED, LOCK_DEADLOCK, LOCK_WAIT_TIMEOUT, QUERY_INTERRUPTED, STATEMENT_TIMEOUT};
+    let waits = [LOCK_DEADLOCK, LOCK_WAIT_TIMEOUT, QUERY_INTERRUPTED, STATEMENT_TIMEOUT, CONNECTION_KILLED];
+    waits.contains(&error.code)
+}
+
 impl Database {
     pub(super) fn create_table(
         &self,
@@ -182,8 +189,9 @@ impl Database {
                 Ok(Completion::default())
             }
         });
-        // The old table goes where the new one cannot be made, but not for a deadlock, of which most are found before a row is read.
-        let stays = |error: &SqlError| matches!(error.code, code::TABLE_EXISTS | code::LOCK_DEADLOCK);
+        // The old table goes where the new one cannot be made, but not for a wait that ends badly, of which most end before a row is
+        // read.
+        let stays = |error: &SqlError| error.code == code::TABLE_EXISTS || is_of_wait(error);
         if replaced.as_ref().is_err_and(|error| !stays(error)) {
             let interrupt = session.interrupt.clone();
             interrupt.held_off(|| {
@@ -273,6 +281,8 @@ impl Database {
         }
         let filled = committed?;
         let _owned = self.own_for(session, &record, (old, owned))?;
+        // Rows of parents may have gone since: they had no child.
+        self.check_added(session, &record, &record.foreign_keys)?;
         let mut definition = self.without(session, old)?;
         definition.check_new(session, &record)?;
         record.version = definition.catalog.version + 1;
@@ -351,14 +361,14 @@ impl Database {
             let interrupt = session.interrupt.clone();
             interrupt.held_off(|| {
                 self.rollback(session)?;
-                self.drop_unfinished(session, table)
+                self.drop_unfinished(session, table).inspect_err(|_| self.hide_unfinished(session, table))
             })?;
         }
         finished
     }
 
     fn finish(&self, session: &Session, table: &TableDef) -> SqlResult<()> {
-        let mut definition = self.definition(session)?;
+        let mut definition = self.next_definition(session)?;
         definition.finish(table)?;
         definition.commit()
     }

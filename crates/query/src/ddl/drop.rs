@@ -86,11 +86,22 @@ impl Database {
 
     /// Drops a table that has not been finished, of which the session has the lock.
     pub(super) fn drop_unfinished(&self, session: &Session, table: &TableDef) -> SqlResult<()> {
-        let mut definition = self.definition(session)?;
+        let mut definition = self.next_definition(session)?;
         definition.drop_trees(&table.record().trees())?;
         definition.finish(table)?;
         definition.remove_table(table)?;
         definition.commit()
+    }
+
+    /// Hides a table that cannot be dropped now: the next start drops it, and nobody puts rows there until then.
+    pub(super) fn hide_unfinished(&self, session: &Session, table: &TableDef) {
+        let hidden = self.next_definition(session).and_then(|mut definition| {
+            definition.catalog.remove_table(&table.schema, &table.name);
+            definition.commit()
+        });
+        if let Err(error) = hidden {
+            eprintln!("keel: {}.{} is not filled and stays: {error}", table.schema, table.name);
+        }
     }
 
     /// Drops tables but those that foreign keys of others refer to; says whether there were such. None, and nothing done, if

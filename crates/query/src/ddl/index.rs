@@ -25,6 +25,16 @@ use crate::sequence;
 use crate::session::Session;
 use crate::sort::{Sorted, Sorter};
 
+/// How a table that is altered goes on counting.
+struct Counting<'t> {
+    /// The last value, of those there are or as AUTO_INCREMENT= says.
+    last: u64,
+    /// AUTO_INCREMENT= says it.
+    is_chosen: bool,
+    /// Trees of the old table.
+    live: &'t [TreeId],
+}
+
 impl Database {
     /// Makes an altered table real; gives the rows that MariaDB would have copied too.
     pub(super) fn carry_out(
@@ -113,10 +123,12 @@ impl Database {
         let checked = self.check_added(session, &alteration.record, &added)?;
         let mut record = alteration.record.clone();
         // Before the definition, so that it is as durable.
-        self.count_on(session, &record, last_auto, chosen.is_some())?;
+        let counting = Counting { last: last_auto, is_chosen: chosen.is_some(), live: &old.trees() };
+        self.count_on(session, &record, &counting, false)?;
         let kept = record.trees();
         let gone: Vec<TreeId> = old.trees().into_iter().filter(|t| !kept.contains(t)).collect();
         if table.is_temporary() {
+            self.count_on(session, &record, &counting, true)?;
             self.replace_temporary(session, table, record)?;
             session.temporary.adopt(pending.keep());
             return Ok(copied.shown(alteration.converts, checked));
@@ -142,21 +154,35 @@ impl Database {
         }
         definition.commit()?;
         pending.keep();
+        // The old table counted there until now. Where it fails, numbers are left out.
+        let _ = self.count_on(session, &alteration.record, &counting, true);
         Ok(copied.shown(alteration.converts, checked))
     }
 
-    /// Has a table in the making, which nobody else uses, count on behind `last`. Where that was `chosen` it may be less than
-    /// before, but not than the values that are there.
-    fn count_on(&self, session: &Session, record: &TableRecord, last: u64, chosen: bool) -> SqlResult<()> {
+    /// Has a table in the making, which nobody else uses, count on behind the last value. Where that was chosen it may be less
+    /// than before, but not than the values that are there; less only where `is_made`, if the old table's tree counts.
+    fn count_on(
+        &self,
+        session: &Session,
+        record: &TableRecord,
+        counting: &Counting<'_>,
+        is_made: bool,
+    ) -> SqlResult<()> {
+        let Counting { last, is_chosen, live } = *counting;
         if !record.columns.iter().any(|column| column.auto_increment) {
             return Ok(());
         }
         let built = record.clone().open(self.engine(), Arc::new(Shared::default()))?;
         let Some(auto) = built.auto_increment else { return Ok(()) };
-        if !chosen {
-            return self.raise_auto_increment(&built, last);
-        }
         let index = &built.indexes[auto.index];
+        let is_live = live.contains(&index.entries().id());
+        match (is_chosen && is_live, is_made) {
+            (true, true) => {}
+            (true, false) => return self.raise_auto_increment(&built, last),
+            (false, true) => return Ok(()),
+            (false, false) if !is_chosen => return self.raise_auto_increment(&built, last),
+            (false, false) => {}
+        }
         let mut reading = self.engine().begin(super::online::quiet(session));
         let range = ScanRange { reverse: !index.parts[0].descending, ..ScanRange::ALL };
         let mut scan = reading.scan(index.entries(), range, Read::Snapshot).map_err(engine_error)?;
@@ -169,7 +195,12 @@ impl Database {
 
     /// Whether all rows have what new foreign keys ask for; gives the number of rows looked at. The table in the making and
     /// the parents are locked.
-    fn check_added(&self, session: &Session, record: &TableRecord, added: &[ForeignKey]) -> SqlResult<u64> {
+    pub(super) fn check_added(
+        &self,
+        session: &Session,
+        record: &TableRecord,
+        added: &[ForeignKey],
+    ) -> SqlResult<u64> {
         if added.is_empty() || !session.vars.foreign_key_checks {
             return Ok(0);
         }

@@ -39,7 +39,7 @@ use std::time::Duration;
 
 use keel_base::{SqlError, SqlResult, TreeId, code, errors};
 use keel_sql::ast::{LockWait, ObjectName, Statement};
-use keel_storage::runtime::time;
+use keel_storage::runtime::{fiber, time};
 use keel_storage::{Txn, TxnOptions};
 use keel_value::Value;
 
@@ -100,6 +100,16 @@ impl Database {
             tables: Owned::default(),
             _owned: owned,
         })
+    }
+
+    /// The same for what must be done, however long others define: their definitions are short.
+    pub(crate) fn next_definition(&self, session: &Session) -> SqlResult<Definition<'_>> {
+        loop {
+            match self.definition(session) {
+                Err(error) if error.code == code::LOCK_WAIT_TIMEOUT => fiber::sleep(DEFINITION_LOOK),
+                taken => return taken,
+            }
+        }
     }
 
     /// The table of that name and its exclusive lock. Waits for statements and transactions that use it.
@@ -232,6 +242,9 @@ fn lock_timeout(session: &Session, wait: Option<&LockWait>) -> Duration {
 fn are_same(some: &[Arc<TableLock>], others: &[Arc<TableLock>]) -> bool {
     some.len() == others.len() && some.iter().zip(others).all(|(a, b)| Arc::ptr_eq(a, b))
 }
+
+/// How often who must define asks again whether others do.
+const DEFINITION_LOOK: Duration = Duration::from_millis(10);
 
 /// The next version of the catalog while it is made.
 pub(crate) struct Definition<'d> {

@@ -16,7 +16,7 @@ use super::names::LockText;
 use super::text;
 use super::transactions::{self, Session};
 use crate::registry::{Activity, Client};
-use crate::secrets::hidden;
+use crate::secrets::{hidden, hidden_values};
 use crate::state::ServerState;
 
 /// Deadlocks that are kept.
@@ -286,7 +286,7 @@ pub fn running(activity: &Activity) -> Option<Statement> {
         since: activity.since,
         text: beginning(&hidden(&activity.text), TEXT_BYTES_MAX).into(),
         text_len: activity.text.len() as u64,
-        parameters: activity.parameters.as_slice().into(),
+        parameters: hidden_values(&activity.text, &activity.parameters).into(),
     })
 }
 

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::secrets::hidden;
+use crate::secrets::{hidden, hidden_values};
 use keel_runtime::time::Instant;
 use keel_value::{SqlType, TypeKind, Value, convert};
 
@@ -171,7 +171,7 @@ impl History {
                 since: entry.since,
                 text: (*hidden(text)).into(),
                 text_len: u64::from(entry.text_len),
-                parameters: parameters.into(),
+                parameters: hidden_values(text, parameters).into(),
             }
         })
     }

@@ -7,6 +7,7 @@ use keel_base::TreeId;
 use keel_runtime::time::{self, Instant};
 use keel_storage::{Isolation, TrxInfo, Who};
 
+use super::history::beginning;
 use crate::counters::Counter;
 use crate::registry::{Activity, Client};
 use crate::secrets::hidden;
@@ -92,6 +93,9 @@ impl Open {
     }
 }
 
+/// Octets of a running statement that are shown.
+const SHOWN_MAX: usize = 4096;
+
 /// The session that has a transaction.
 pub fn client_of(trx: &TrxInfo) -> Option<Arc<Client>> {
     let who: Arc<Who> = trx.who()?;
@@ -116,8 +120,7 @@ pub fn table_count(state: &ServerState, trees: &[TreeId]) -> u64 {
 pub fn open(state: &ServerState) -> Vec<Open> {
     let clients = state.registry.all();
     let mut found: Vec<Open> = clients.into_iter().rev().filter_map(of_client).collect();
-    let orphans = state.engine.transactions(ORPHANS_MAX).into_iter().filter(|trx| trx.owner.is_none());
-    found.extend(orphans.map(|trx| Open {
+    found.extend(state.engine.transactions(ORPHANS_MAX).into_iter().map(|trx| Open {
         session: None,
         client: None,
         began: state.started,
@@ -150,7 +153,7 @@ pub fn of_client(client: Arc<Client>) -> Option<Open> {
         isolation: isolation.unwrap_or_else(by_setting),
         read_only: known.is_some_and(|open| open.read_only),
         is_autocommit: known.is_none() && activity.is_autocommit,
-        text: (!activity.text.is_empty()).then(|| (*hidden(&activity.text)).into()),
+        text: (!activity.text.is_empty()).then(|| beginning(&hidden(&activity.text), SHOWN_MAX).into()),
         tables: u64::from(client.tables.load(Ordering::Relaxed)),
         locking,
         client: None,

@@ -229,7 +229,7 @@ fn average_wait(status: &EngineStatus) -> u64 {
 }
 
 fn bytes_written(status: &EngineStatus) -> u64 {
-    status.store.writes * PAGE_BYTES + status.store.log_bytes
+    status.store.page_bytes + status.store.doublewrite_bytes + status.store.log_bytes
 }
 
 fn checkpoint_age(status: &EngineStatus) -> u64 {
@@ -270,6 +270,8 @@ fn pool(view: &View<'_>, rows: &mut RowMaker<'_>) {
         ("FREE_BUFFERS", number(store.pages_free)),
         ("DATABASE_PAGES", number(data_pages(&status))),
         ("MODIFIED_DATABASE_PAGES", number(store.pages_dirty)),
+        ("PENDING_READS", number(store.reads_open)),
+        ("PENDING_FLUSH_LIST", number(store.writes_open)),
         ("NUMBER_PAGES_READ", number(store.reads)),
         ("NUMBER_PAGES_CREATED", number(store.creates)),
         ("NUMBER_PAGES_WRITTEN", number(store.writes)),

@@ -79,7 +79,7 @@ impl ClientSession {
     #[inline]
     fn end_activity(&self, is_statement: bool) {
         let sql = &self.core.sql;
-        let open = sql.txn.as_ref().map(|txn| (txn.isolation(), sql.transaction.read_only));
+        let open = sql.txn.as_ref().map(|txn| (sql.txns_begun, txn.isolation(), sql.transaction.read_only));
         self.core.client.tables.store(0, Ordering::Relaxed);
         self.core.client.activity.lock().end_in(open, is_statement);
     }

@@ -288,6 +288,7 @@ impl net::Session for ClientSession {
 
     fn closed(&mut self) {
         self.core.end_rooms();
+        self.room = None;
         if !self.dismissed {
             let lost = if matches!(self.phase, Phase::Ready) {
                 Counter::AbortedClients

@@ -564,7 +564,10 @@ fn perform(core: &mut Core, change: Change) -> SqlResult<()> {
             core.set_user_variable(&name, value)?;
             core.track_state();
         }
-        Change::AutomaticPool => core.state.keeper.change(&core.state, None, Some(false)),
+        Change::AutomaticPool => {
+            let _sizing = core.state.keeper.sizing.lock();
+            core.state.keeper.change(&core.state, None, Some(false));
+        }
         Change::Unchosen(id) => {
             if counters::are_named_by(table().get(id).name) {
                 core.sql.push_warning(counters::no_default());
@@ -583,7 +586,12 @@ fn perform(core: &mut Core, change: Change) -> SqlResult<()> {
         Change::System { id, global: true, setting } => {
             let variable = table().get(id);
             let state = core.state.clone();
-            let _in_order = variable.name.contains("log").then(|| state.logs.changing.lock());
+            let in_order = match variable.name {
+                "innodb_buffer_pool_size" | "keel_memory_limit" => Some(&state.keeper.sizing),
+                name if name.contains("log") => Some(&state.logs.changing),
+                _ => None,
+            };
+            let _in_order = in_order.map(|lock| lock.lock());
             let setting = apply::global(core, variable.name, setting)?;
             core.state.globals.set(id, setting);
             choose(core, id, true);

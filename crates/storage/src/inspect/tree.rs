@@ -277,7 +277,8 @@ impl Pass {
                 // Where the map is lost, what a page says of itself decides.
                 let allocated = match maps.get((group / GROUP_PAGES) as usize) {
                     Some(Some(map)) => map[offset] & bit != 0,
-                    _ => page[AT_KIND] != KIND_FREE && PageRef::new(page).crc_ok(),
+                    None => false,
+                    Some(None) => page[AT_KIND] != KIND_FREE && PageRef::new(page).crc_ok(),
                 };
                 let info = self.look_at(number, PageRef::new(page), allocated, errors[index].clone());
                 self.infos.lock()[number as usize] = info;

@@ -9,7 +9,7 @@ use keel_runtime::sync::{Receiver, Sender, channel};
 use super::record::{GROUP_HEAD, check_group, group_len};
 use super::segments::{BLOCK, Segments};
 use crate::core::Core;
-use crate::fault::StoreResult;
+use crate::fault::{StoreError, StoreResult};
 use crate::layout::PAGE;
 
 const WINDOW: usize = 1 << 20;
@@ -69,6 +69,8 @@ pub struct Scan<'s> {
     loaded: u64,
     last_crc: Option<u32>,
     last_start: u64,
+    /// What the next batch will say: before it there were groups.
+    failure: Option<StoreError>,
 }
 
 /// Groups read ahead, one behind the other.
@@ -129,6 +131,7 @@ impl<'s> Scan<'s> {
             loaded: start,
             last_crc: None,
             last_start: lsn,
+            failure: None,
         }
     }
 
@@ -218,8 +221,19 @@ impl<'s> Scan<'s> {
         }
         let skipped = self.at;
         let mut bounds = vec![0];
-        while self.at - skipped < bytes_max && self.pass()? {
-            bounds.push(self.at - skipped);
+        if let Some(error) = self.failure.take() {
+            return Err(error);
+        }
+        while self.at - skipped < bytes_max {
+            match self.pass() {
+                Ok(true) => bounds.push(self.at - skipped),
+                Ok(false) => break,
+                Err(error) if bounds.len() > 1 => {
+                    self.failure = Some(error);
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
         }
         let end = self.at.min(self.bytes.len());
         spare.clear();
