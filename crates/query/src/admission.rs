@@ -26,6 +26,7 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::interrupt::{Interrupt, InterruptState};
 
 /// Octets that many share.
+#[derive(Clone)]
 pub struct Room {
     lines: Arc<Mutex<Lines>>,
     /// Its own line among them.
@@ -90,7 +91,7 @@ struct Waiter {
 
 impl Room {
     /// Rooms of one server, without any room as yet.
-    pub fn together<const COUNT: usize>() -> [Arc<Room>; COUNT] {
+    pub fn together<const COUNT: usize>() -> [Room; COUNT] {
         let rooms = (0..COUNT).map(|_| Line::default()).collect();
         let lines = Arc::new(Mutex::new(Lines {
             rooms,
@@ -98,7 +99,7 @@ impl Room {
             held: BTreeMap::new(),
             beyond: Default::default(),
         }));
-        std::array::from_fn(|own| Arc::new(Room { lines: lines.clone(), own }))
+        std::array::from_fn(|own| Room { lines: lines.clone(), own })
     }
 
     /// A share of a session's packet, which has nothing yet; its age counts from here.
@@ -114,15 +115,14 @@ impl Room {
     /// The same of a text, which is its statement's where that runs already and has something.
     pub fn text_of(&self, session: u64) -> Share {
         let running = Who { role: Role::Runs, session };
-        let is_within = self.lines.lock().has_any(running);
-        self.share(if is_within { running } else { Who { role: Role::Reads, session } })
+        let runs = self.lines.lock().has_any(running);
+        self.share(if runs { running } else { Who { role: Role::Reads, session } })
     }
 
     fn share(&self, who: Who) -> Share {
         let mut lines = self.lines.lock();
         lines.last_ticket += 1;
-        let room = Room { lines: self.lines.clone(), own: self.own };
-        Share { room, who, ticket: lines.last_ticket, bytes: 0 }
+        Share { room: self.clone(), who, ticket: lines.last_ticket, bytes: 0 }
     }
 
     /// Changes the bounds, of all and with those who are urgent; what shares have beyond them they keep until they end.
@@ -152,12 +152,12 @@ impl Room {
 impl Lines {
     /// Gives `bytes` of `room`, if there are so many or `who` goes beyond the bounds.
     fn grant(&mut self, room: usize, place: Place, who: Who, bytes: u64) -> bool {
+        let goes_beyond = self.goes_beyond(who);
         let line = &mut self.rooms[room];
         let max = if place.patient { line.patient_bytes_max } else { line.bytes_max };
         // Who goes beyond the bounds leaves them to the others.
         let beyond = self.beyond.iter().flatten().filter_map(|who| self.held.get(&(*who, room)));
-        let fits = line.used_bytes - beyond.sum::<u64>() + bytes <= max;
-        if !fits && self.beyond[who.role as usize] != Some(who) {
+        if !goes_beyond && line.used_bytes - beyond.sum::<u64>() + bytes > max {
             return false;
         }
         line.used_bytes += bytes;
@@ -326,7 +326,7 @@ const LONG_VALUE: u64 = 256 << 10;
 /// A value is one piece of memory, and each of a thousand sessions may want one of many megabytes. So room is taken before
 /// the value is read or made, and kept until the statement ends: its values come one after the other.
 pub struct LongValues {
-    room: Arc<Room>,
+    room: Room,
     session: u64,
     share: Mutex<Option<Share>>,
     interrupt: Arc<Interrupt>,
@@ -334,7 +334,7 @@ pub struct LongValues {
 
 impl LongValues {
     /// Of a session that `interrupt` ends.
-    pub fn new(room: Arc<Room>, session: u64, interrupt: Arc<Interrupt>) -> LongValues {
+    pub fn new(room: Room, session: u64, interrupt: Arc<Interrupt>) -> LongValues {
         LongValues { room, session, share: Mutex::new(None), interrupt }
     }
 
@@ -368,7 +368,7 @@ const OPERATORS_MAX: usize = 4;
 /// operator more. So of a thousand sorts at once some tens run, each with memory enough to be done soon, and the others after
 /// them.
 pub struct Operators {
-    room: Arc<Room>,
+    room: Room,
     session: u64,
     state: Mutex<Entered>,
     interrupt: Arc<Interrupt>,
@@ -389,7 +389,7 @@ impl Operators {
 
     /// Of a session that `interrupt` ends and for which others may wait where `urgent` says so.
     pub fn new(
-        room: Arc<Room>,
+        room: Room,
         session: u64,
         interrupt: Arc<Interrupt>,
         urgent: Box<dyn Fn() -> bool + Send + Sync>,
@@ -441,7 +441,7 @@ mod tests {
         sim::run(sim::Options::new(seed), f).done();
     }
 
-    fn room_for(bytes_max: u64, urgent_bytes_max: u64) -> Arc<Room> {
+    fn room_for(bytes_max: u64, urgent_bytes_max: u64) -> Room {
         let [room] = Room::together();
         room.set_bytes_max(bytes_max, urgent_bytes_max);
         room
@@ -530,7 +530,7 @@ mod tests {
     fn statements_do_not_wait_for_each_other_from_room_to_room() {
         for seed in 0..20 {
             world(seed, || {
-                let rooms: [Arc<Room>; 3] = Room::together();
+                let rooms: [Room; 3] = Room::together();
                 rooms.iter().for_each(|room| room.set_bytes_max(100, 200));
                 for session in 0..12 {
                     let rooms = rooms.clone();

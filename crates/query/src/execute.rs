@@ -146,9 +146,7 @@ impl Database {
         params: &[Value],
         sink: &mut dyn RowSink,
     ) -> SqlResult<Completion> {
-        if session.is_read_only() && plan.writes_lasting() {
-            return Err(errors::cant_execute_in_read_only_transaction());
-        }
+        refuse_read_only(session, plan)?;
         let before = session.transaction.locks.len();
         let plan = match self.lock_tables(session, plan, params) {
             Err(error) if error.code == code::LOCK_DEADLOCK => return Err(self.undo(session, error)),
@@ -278,9 +276,8 @@ impl Database {
         params: &[Value],
         sink: &mut dyn RowSink,
     ) -> SqlResult<Completion> {
-        if session.is_read_only() && plan.writes_lasting() {
-            return Err(errors::cant_execute_in_read_only_transaction());
-        }
+        // Bound anew it may write where it did not.
+        refuse_read_only(session, plan)?;
         if !plan.dependencies.is_empty() {
             self.open_if_needed(session);
         }
@@ -496,6 +493,14 @@ impl Database {
 }
 
 /// LIMIT ROWS EXAMINED of a statement, where it counts.
+/// READ ONLY transactions write no tables that last.
+fn refuse_read_only(session: &Session, plan: &Plan) -> SqlResult<()> {
+    match session.is_read_only() && plan.writes_lasting() {
+        true => Err(errors::cant_execute_in_read_only_transaction()),
+        false => Ok(()),
+    }
+}
+
 fn rows_examined(
     session: &mut Session,
     plan: &Plan,

@@ -271,10 +271,25 @@ pub struct Diagnostics {
 
 /// How many entries there were.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct DiagnosticsMark {
+struct Mark {
     kept: usize,
     warnings: u64,
     errors: u64,
+}
+
+/// Work that may begin again, such as where a page has no room for what it made: its warnings are those of the last time.
+#[derive(Default)]
+pub(crate) struct Attempts(Option<Mark>);
+
+impl Attempts {
+    /// It begins, perhaps not for the first time.
+    #[inline]
+    pub fn begin(&mut self, diagnostics: &mut Diagnostics) {
+        match self.0 {
+            Some(before) => diagnostics.back_to(before),
+            None => self.0 = Some(diagnostics.mark()),
+        }
+    }
 }
 
 impl Diagnostics {
@@ -286,20 +301,17 @@ impl Diagnostics {
         self.stale = false;
     }
 
-    /// What there is now, for [`Diagnostics::back_to`].
-    pub(crate) fn mark(&self) -> DiagnosticsMark {
+    fn mark(&self) -> Mark {
         match self.stale {
-            true => DiagnosticsMark::default(),
-            false => DiagnosticsMark {
-                kept: self.warnings.len(),
-                warnings: self.warning_count,
-                errors: self.error_count,
-            },
+            true => Mark::default(),
+            false => {
+                Mark { kept: self.warnings.len(), warnings: self.warning_count, errors: self.error_count }
+            }
         }
     }
 
-    /// Forgets what was added since, by work that begins again.
-    pub(crate) fn back_to(&mut self, mark: DiagnosticsMark) {
+    /// Forgets what was added since.
+    fn back_to(&mut self, mark: Mark) {
         if !self.stale {
             self.warnings.truncate(mark.kept);
             (self.warning_count, self.error_count) = (mark.warnings, mark.errors);

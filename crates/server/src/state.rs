@@ -54,11 +54,11 @@ pub struct ServerState {
     /// Raised when somebody asks the server to stop.
     pub stop_requested: Event,
     /// Room for the trees and plans of long texts, in bytes of text.
-    pub long_texts: Arc<Room>,
+    pub long_texts: Room,
     /// Room for packets that are long.
-    pub long_packets: Arc<Room>,
+    pub long_packets: Room,
     /// Room for operators of statements.
-    pub operators: Arc<Room>,
+    pub operators: Room,
     /// The deadlocks of late.
     pub deadlocks: Deadlocks,
     /// The last statement that failed for a foreign key.

@@ -1,8 +1,9 @@
 //! A batch of dirty pages on its way to the files: copied out, noted in the doublewrite file, written in place, synced.
 //!
 //! In place a page is written in one piece, from the first block that changed since it was last written there to the last one;
-//! without the doublewrite file always whole, which such a device writes at once. A write in place that fails is tried again until it succeeds
-//! or the store ends: the doublewrite file holds this batch and no other, and a failed write may have torn a page.
+//! without the doublewrite file always whole, which such a device writes at once. A write in place that fails is tried again
+//! until it succeeds or the store ends: the doublewrite file holds this batch and no other, and a failed write may have torn a
+//! page.
 
 use std::ops::Range;
 use std::sync::Arc;

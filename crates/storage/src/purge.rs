@@ -117,25 +117,30 @@ impl Engine {
     fn background_round(self: &Arc<Self>, ahead: &mut Ahead) -> Result<u64> {
         self.views.refresh(self);
         // None waits for the other's damage.
-        let (freed, purged) = (self.free_values(), self.purge_round());
-        let done = |result: &Result<u64>| *result.as_ref().unwrap_or(&0);
-        let mut count = done(&freed) + done(&purged);
-        let mut results = vec![purged, freed];
+        let mut failed = None;
+        let mut count =
+            Self::done(self.free_values(), &mut failed) + Self::done(self.purge_round(), &mut failed);
         if count == 0 {
-            let gone_ahead = self.purge_ahead(ahead);
-            count = done(&gone_ahead);
-            results.push(gone_ahead);
+            count = Self::done(self.purge_ahead(ahead), &mut failed);
         }
-        // Pages that cannot be read are told first, since they are given up some time.
-        let is_read = |result: &Result<u64>| matches!(result, Err(Error::Store(StoreError::Io { .. })));
-        results.sort_by_key(|result| !is_read(result));
-        results.into_iter().try_for_each(|result| result.map(drop))?;
+        failed.map_or(Ok(()), Err)?;
         self.purge.failures.store(0, Ordering::Relaxed);
         if count == 0 && self.undo.history_len() != 0 && self.snapshots.len() == 0 {
             // What is left ended beyond the durable end of the log; a rollback waits for no log, so nobody else may.
             self.store.wait_durable(self.store.current_lsn())?;
         }
         Ok(count)
+    }
+
+    /// What a part of a round has done; an error goes to `failed`, that of a page that cannot be read in the place of others:
+    /// these are counted, since such pages are given up some time.
+    fn done(result: Result<u64>, failed: &mut Option<Error>) -> u64 {
+        result.unwrap_or_else(|error| {
+            if failed.is_none() || matches!(error, Error::Store(StoreError::Io { .. })) {
+                *failed = Some(error);
+            }
+            0
+        })
     }
 
     fn roll_back_orphans(&self) -> Result<u64> {
@@ -225,19 +230,11 @@ impl Engine {
         let mut segments: Vec<usize> = (0..self.undo.segment_count()).collect();
         loop {
             let before = count;
-            segments.retain(|segment| match self.purge_segment(*segment, oldest) {
-                Ok(done) => {
-                    count += done;
-                    true
-                }
-                Err(error) => {
-                    // Of those the first, since they are counted: pages that cannot be read are given up some time.
-                    let is_read = matches!(error, Error::Store(StoreError::Io { .. }));
-                    if failed.is_none() || is_read {
-                        failed = Some(error);
-                    }
-                    false
-                }
+            segments.retain(|segment| {
+                let purged = self.purge_segment(*segment, oldest);
+                let goes_on = purged.is_ok();
+                count += Self::done(purged, &mut failed);
+                goes_on
             });
             // The next round comes after a pause: the other segments are done first.
             if failed.is_none() || count == before || self.purge.stop.is_set() {

@@ -137,8 +137,8 @@ impl Engine {
         Ok(!header.is_deleted() || self.table.is_active(header.trx))
     }
 
-    /// Removes the files of `suspects` that no row names. Leaves those whose row is of a transaction in
-    /// progress, and after an error those not looked at. For trees that nobody is about to name. Waits.
+    /// Removes the files of `suspects` that no row names. Leaves those whose row is of a transaction in progress, and after an
+    /// error those not looked at. For trees that nobody is about to name. Waits.
     pub(crate) fn remove_unnamed(&self, suspects: &mut Vec<TreeId>) -> Result<()> {
         let mut undecided = 0;
         while let Some(&id) = suspects.get(undecided) {

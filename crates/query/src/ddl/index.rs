@@ -17,23 +17,15 @@ use super::copy::Copied;
 use super::online::{Building, Follow, Openness};
 use super::{algorithm, checks, columns, foreign, generated, keys};
 use crate::Database;
-use crate::catalog::{ForeignKey, IndexKind, IndexRecord, Shared, TableDef, TableRecord, names};
+use crate::catalog::{
+    AutoIncrement, ForeignKey, IndexKind, IndexRecord, Shared, TableDef, TableRecord, names,
+};
 use crate::dml::{EntryBuffers, RowBuffers, check_rows, counted, duplicate_error, insert_entry, write_entry};
 use crate::engine_error;
 use crate::mdl::Owned;
 use crate::sequence;
 use crate::session::Session;
 use crate::sort::{Sorted, Sorter};
-
-/// How a table that is altered goes on counting.
-struct Counting<'t> {
-    /// The last value, of those there are or as AUTO_INCREMENT= says.
-    last: u64,
-    /// AUTO_INCREMENT= says it.
-    is_chosen: bool,
-    /// Trees of the old table.
-    live: &'t [TreeId],
-}
 
 impl Database {
     /// Makes an altered table real; gives the rows that MariaDB would have copied too.
@@ -122,13 +114,16 @@ impl Database {
         let last_auto = last_counted()?.max(copied.last_auto);
         let checked = self.check_added(session, &alteration.record, &added)?;
         let mut record = alteration.record.clone();
+        // A counter in which the old table still counts may be lowered once that is gone.
+        let lowers = chosen.is_some() && !table.is_temporary() && self.counts_in(&record, &old.trees())?;
         // Before the definition, so that it is as durable.
-        let counting = Counting { last: last_auto, is_chosen: chosen.is_some(), live: &old.trees() };
-        self.count_on(session, &record, &counting, false)?;
+        match chosen.is_some() && !lowers {
+            true => self.count_as_chosen(session, &record, last_auto)?,
+            false => self.count_on(&record, last_auto)?,
+        }
         let kept = record.trees();
         let gone: Vec<TreeId> = old.trees().into_iter().filter(|t| !kept.contains(t)).collect();
         if table.is_temporary() {
-            self.count_on(session, &record, &counting, true)?;
             self.replace_temporary(session, table, record)?;
             session.temporary.adopt(pending.keep());
             return Ok(copied.shown(alteration.converts, checked));
@@ -154,35 +149,38 @@ impl Database {
         }
         definition.commit()?;
         pending.keep();
-        // The old table counted there until now. Where it fails, numbers are left out.
-        let _ = self.count_on(session, &alteration.record, &counting, true);
+        if lowers {
+            // Where it fails, numbers are left out.
+            let _ = self.count_as_chosen(session, &alteration.record, last_auto);
+        }
         Ok(copied.shown(alteration.converts, checked))
     }
 
-    /// Has a table in the making, which nobody else uses, count on behind the last value. Where that was chosen it may be less
-    /// than before, but not than the values that are there; less only where `is_made`, if the old table's tree counts.
-    fn count_on(
-        &self,
-        session: &Session,
-        record: &TableRecord,
-        counting: &Counting<'_>,
-        is_made: bool,
-    ) -> SqlResult<()> {
-        let Counting { last, is_chosen, live } = *counting;
+    /// A table in the making, if it counts.
+    fn counting(&self, record: &TableRecord) -> SqlResult<Option<(TableDef, AutoIncrement)>> {
         if !record.columns.iter().any(|column| column.auto_increment) {
-            return Ok(());
+            return Ok(None);
         }
         let built = record.clone().open(self.engine(), Arc::new(Shared::default()))?;
-        let Some(auto) = built.auto_increment else { return Ok(()) };
+        Ok(built.auto_increment.map(|auto| (built, auto)))
+    }
+
+    /// Whether a table in the making counts in one of these trees.
+    fn counts_in(&self, record: &TableRecord, trees: &[TreeId]) -> SqlResult<bool> {
+        let counting = self.counting(record)?;
+        Ok(counting.is_some_and(|(built, auto)| trees.contains(&built.indexes[auto.index].entries().id())))
+    }
+
+    /// Has a table in the making count on behind `last`.
+    fn count_on(&self, record: &TableRecord, last: u64) -> SqlResult<()> {
+        self.counting(record)?.map_or(Ok(()), |(built, _)| self.raise_auto_increment(&built, last))
+    }
+
+    /// The same where `last` was chosen: it may be less than before, but not than the values that are there. Nobody else may use
+    /// the table.
+    fn count_as_chosen(&self, session: &Session, record: &TableRecord, last: u64) -> SqlResult<()> {
+        let Some((built, auto)) = self.counting(record)? else { return Ok(()) };
         let index = &built.indexes[auto.index];
-        let is_live = live.contains(&index.entries().id());
-        match (is_chosen && is_live, is_made) {
-            (true, true) => {}
-            (true, false) => return self.raise_auto_increment(&built, last),
-            (false, true) => return Ok(()),
-            (false, false) if !is_chosen => return self.raise_auto_increment(&built, last),
-            (false, false) => {}
-        }
         let mut reading = self.engine().begin(super::online::quiet(session));
         let range = ScanRange { reverse: !index.parts[0].descending, ..ScanRange::ALL };
         let mut scan = reading.scan(index.entries(), range, Read::Snapshot).map_err(engine_error)?;

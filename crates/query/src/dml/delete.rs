@@ -21,7 +21,7 @@ use crate::expr::{Frame, RowSlot};
 use crate::plan::Notes;
 use crate::result::{Completion, RowSink};
 use crate::select::check_hints;
-use crate::session::Session;
+use crate::session::{Attempts, Session};
 
 /// A planned DELETE.
 pub(crate) struct DeletePlan {
@@ -199,16 +199,13 @@ fn direct(
     }
     let once = once_cells(plan.targets.once);
     let mut slots = [RowSlot::Stored { layout: table.layout.clone(), map: None, bytes: Vec::new() }];
-    let (said, mut begun) = (session.diagnostics.mark(), false);
+    let mut attempts = Attempts::default();
     session.handler.read_key += 1;
     let txn = session.txn.as_ref().expect("a plan runs within a transaction of the engine");
     txn.check_current(table.rows()).map_err(engine_error)?;
     let mut txn = session.txn.take().expect("just seen");
     let outcome = txn.update_by(table.rows(), &primary, |old, _| -> SqlResult<Change> {
-        // It begins again where there was no room to say what it undoes.
-        if std::mem::replace(&mut begun, true) {
-            session.diagnostics.back_to(said);
-        }
+        attempts.begin(&mut session.diagnostics);
         if let RowSlot::Stored { bytes, .. } = &mut slots[0] {
             bytes.clear();
             bytes.extend_from_slice(old);

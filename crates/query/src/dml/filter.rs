@@ -192,8 +192,8 @@ impl Targets {
     }
 
     /// Calls `f` with each row, which stands in slot 0 of `slots` and is locked, and with its clustered key; `f` says whether
-    /// the row counts for LIMIT. Rows are found
-    /// first and changed afterwards where `collect` says that changing one could bring it before the reader again.
+    /// the row counts for LIMIT. Rows are found first and changed afterwards where `collect` says that changing one could bring
+    /// it before the reader again.
     pub fn for_each(
         &self,
         session: &mut Session,
@@ -326,13 +326,12 @@ impl Targets {
         {
             number += 1;
             session.current_row = number;
-            counted += u64::from(most == limit);
             let txn = session.txn.as_mut().expect("a plan runs within a transaction of the engine");
             if rows::lock_row(&self.table, txn, primary, &mut row)? {
                 let layout = self.table.layout.clone();
                 slots[0] = RowSlot::Stored { layout, map: None, bytes: std::mem::take(&mut row) };
-                let counts = f(session, Frame { slots: &slots, params, once, outer: None }, primary)?;
-                counted += u64::from(counts && most != limit);
+                counted +=
+                    u64::from(f(session, Frame { slots: &slots, params, once, outer: None }, primary)?);
             }
         }
         Ok(())

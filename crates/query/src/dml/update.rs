@@ -27,7 +27,7 @@ use crate::expr::{Frame, RowSlot};
 use crate::plan::Notes;
 use crate::result::Completion;
 use crate::select::check_hints;
-use crate::session::Session;
+use crate::session::{Attempts, Session};
 use crate::sort::Sorter;
 
 /// A planned UPDATE.
@@ -259,16 +259,13 @@ impl Work<'_> {
         let bytes = std::mem::take(&mut session.scratch.row);
         let mut slots = [RowSlot::Stored { layout: table.layout.clone(), map: None, bytes }];
         let mut matched = false;
-        let (said, mut begun) = (session.diagnostics.mark(), false);
+        let mut attempts = Attempts::default();
         session.handler.read_key += 1;
         let txn = session.txn.as_ref().expect("a plan runs within a transaction of the engine");
         txn.check_current(table.rows()).map_err(engine_error)?;
         let mut txn = session.txn.take().expect("just seen");
         let outcome = txn.update_by(table.rows(), &primary, |old, out| -> SqlResult<Change> {
-            // Where the page had no room for the new row, it is worked out again.
-            if std::mem::replace(&mut begun, true) {
-                session.diagnostics.back_to(said);
-            }
+            attempts.begin(&mut session.diagnostics);
             if let RowSlot::Stored { bytes, .. } = &mut slots[0] {
                 bytes.clear();
                 bytes.extend_from_slice(old);
