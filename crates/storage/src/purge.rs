@@ -16,8 +16,8 @@
 //! time, because markers are gone. Long values bear no markers; so whatever refers to one, a deleted entry or an undo record,
 //! names what is left of it in the very mini-transactions that free its pages, one by one.
 //!
-//! A damaged page of one tree does not stop the others: entries that cannot be reached stay, deleted for everybody, and
-//! transactions that cannot be rolled back are tried again and again, the others first.
+//! A damaged page of one tree, or of one segment's undo, does not stop the others: entries that cannot be reached stay, deleted
+//! for everybody, and transactions that cannot be rolled back are tried again and again, the others first.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -15,6 +15,8 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::process::Command;
 
+use crate::engine::figures;
+
 /// bulk_insert's tables have the names of the others but not their columns.
 const BULK_DATABASE: &str = "bulk";
 
@@ -240,9 +242,7 @@ fn record(
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(0.0)
+    figures::median(&values.collect::<Vec<_>>())
 }
 
 fn report(test: &str, clients: u32, ours: &[Measured], theirs: &[Measured]) {

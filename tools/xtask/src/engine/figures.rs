@@ -7,11 +7,15 @@ use std::time::Duration;
 
 use keel_testkit::process::Server;
 
-/// Median; 0 of none.
+/// Median, of an even number the mean of the two in the middle; 0 of none.
 pub fn median(values: &[f64]) -> f64 {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(0.0)
+    match (values.len() / 2, values.len() % 2) {
+        (0, 0) => 0.0,
+        (middle, 0) => (values[middle - 1] + values[middle]) / 2.0,
+        (middle, _) => values[middle],
+    }
 }
 
 /// A table of Markdown.

@@ -6,7 +6,7 @@
 //! `--quick` makes all of it small and short: it shows that the command works, and its figures are printed, not written.
 //! `--alone` leaves MariaDB out where it takes most of the time and the claim is about Keel.
 
-mod figures;
+pub(crate) mod figures;
 mod history;
 mod memory;
 mod pressure;
