@@ -2,11 +2,12 @@
 //!
 //! Invariants:
 //! 1. A page is written only when the log is durable up to its LSN.
-//! 2. A page is copied under its shared latch and marked clean at that moment; it stays pinned until the copy is durable
+//! 2. A page is copied under its shared latch and marked clean at that moment; it stays pinned until the copy is written
 //!    in place, so nobody reads an older version from the file.
-//! 3. Everything before the least first redo of all dirty pages, or before the durable end, is *clean*. The checkpoint lies
-//!    there, or at the start of the last durable group if that comes first; only this service moves it, between batches,
-//!    so no batch is in flight then.
+//! 3. Files are synced once for several batches: before the doublewrite file begins anew, and before the checkpoint moves.
+//! 4. Everything before the least first redo of all dirty pages, or before the durable end, is *clean* once the files are
+//!    synced. The checkpoint lies there, or at the start of the last durable group if that comes first; only this service
+//!    moves it, between batches, so no batch is in flight then.
 //!
 //! Pace: age is steered towards three eighths of the log's capacity by flushing redo at the rate at which it arrives, times
 //! the share of those that is used up; above nine sixteenths, batch after batch, and pages ahead of the clock's hand wait. What
@@ -30,7 +31,7 @@ use crate::buffer::clock::Met;
 use crate::core::Core;
 use crate::doublewrite::{BATCH, Doublewrite};
 use crate::fault::{StoreError, StoreResult};
-use crate::flush_batch::FlushBatch;
+use crate::flush_batch::{FlushBatch, Unsynced};
 use crate::log::DirtyEntry;
 use crate::log::head::Head;
 
@@ -42,6 +43,8 @@ const TICKS_PER_SECOND: u64 = 10;
 const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(1);
 /// Pages flushed per tick of an idle store.
 const IDLE_PAGES: usize = 64;
+/// Pages written in place after which the files are synced.
+const UNSYNCED_MAX: usize = 1024;
 /// Shortest sleep.
 const REST_MIN: Duration = Duration::from_millis(1);
 /// Wait after a failed write.
@@ -175,6 +178,7 @@ pub struct Flusher {
     doublewrite: Option<Doublewrite>,
     head: Head,
     batch: FlushBatch,
+    unsynced: Unsynced,
     last_appended: Option<u64>,
     next_tick: Instant,
     next_checkpoint: Instant,
@@ -198,6 +202,7 @@ impl Flusher {
             doublewrite,
             head,
             batch: FlushBatch::new(),
+            unsynced: Unsynced::default(),
             last_appended: None,
             next_tick: time::now(),
             next_checkpoint: time::now(),
@@ -418,6 +423,10 @@ impl Flusher {
         if self.core.log.is_failed() {
             return Err(StoreError::LogFailed);
         }
+        let full = self.doublewrite.as_ref().is_some_and(|file| !file.has_room(self.batch.pages()));
+        if full || self.unsynced.pages() >= UNSYNCED_MAX {
+            self.sync_files()?;
+        }
         let state = self.state.clone();
         match &mut self.doublewrite {
             Some(_) if !self.batch.lasts() => {}
@@ -432,7 +441,7 @@ impl Flusher {
         let bytes = loop {
             match self.batch.write() {
                 Ok(bytes) => break bytes,
-                // The doublewrite file holds this batch, and pages may be torn: nothing else is written before.
+                // Pages may be torn: nothing else is noted in the doublewrite file, which may begin anew then.
                 Err(e) => self.complain_and_wait(&e),
             }
             // Who only reads does not wait until pages can be written.
@@ -442,18 +451,26 @@ impl Flusher {
                 return Err(StoreError::LogFailed);
             }
         };
-        match self.batch.sync() {
-            Ok(files) => state.syncs.fetch_add(files, Relaxed),
+        self.core.log.set_pages_stuck(false);
+        state.pages_written.fetch_add(self.batch.len() as u64, Relaxed);
+        state.page_bytes.fetch_add(bytes, Relaxed);
+        self.batch.done(&mut self.unsynced);
+        Ok(())
+    }
+
+    /// Makes durable what was written in place.
+    fn sync_files(&mut self) -> StoreResult<()> {
+        match self.unsynced.sync() {
+            Ok(files) => self.state.syncs.fetch_add(files, Relaxed),
             // What a failed sync has lost, nobody knows: the store ends.
             Err(e) => {
                 self.core.log.fail(e.to_string());
                 return Err(StoreError::LogFailed);
             }
         };
-        self.core.log.set_pages_stuck(false);
-        state.pages_written.fetch_add(self.batch.len() as u64, Relaxed);
-        state.page_bytes.fetch_add(bytes, Relaxed);
-        self.batch.done();
+        if let Some(doublewrite) = &mut self.doublewrite {
+            doublewrite.begin_run();
+        }
         Ok(())
     }
 
@@ -476,6 +493,7 @@ impl Flusher {
         if !(asked || far || due) {
             return Ok(());
         }
+        self.sync_files()?;
         self.head.advance(new)?;
         self.failures = 0;
         self.last_complaint.clear();

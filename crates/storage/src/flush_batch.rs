@@ -1,9 +1,9 @@
-//! A batch of dirty pages on its way to the files: copied out, noted in the doublewrite file, written in place, synced.
+//! A batch of dirty pages on its way to the files: copied out, noted in the doublewrite file, written in place. The files
+//! are synced once for several batches ([`Unsynced`]).
 //!
 //! In place a page is written in one piece, from the first block that changed since it was last written there to the last one;
 //! without the doublewrite file always whole, which such a device writes at once. A write in place that fails is tried again
-//! until it succeeds or the store ends: the doublewrite file holds this batch and no other, and a failed write may have torn a
-//! page.
+//! until it succeeds or the store ends: a failed write may have torn a page.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -169,21 +169,11 @@ impl FlushBatch {
         Ok(bytes)
     }
 
-    /// Syncs the files, all at once; gives their number, or which failed.
-    pub fn sync(&self) -> StoreResult<u64> {
-        let runs = self.items.chunk_by(|a, b| Arc::ptr_eq(&a.space, &b.space));
-        let files: Vec<&Arc<Space>> = runs.filter(|run| run[0].lasts()).map(|run| &run[0].space).collect();
-        let mut batch = IoBatch::new();
-        files.iter().for_each(|space| batch.push_sync(&space.file));
-        for (result, space) in batch.run().into_iter().zip(&files) {
-            result.map_err(|e| space.io_error(0, "sync", e))?;
+    /// The pages are written in place, and `files` know that: their frames may go.
+    pub fn done(&mut self, files: &mut Unsynced) {
+        for item in self.items.drain(..).filter(Item::lasts) {
+            files.note(item.space);
         }
-        Ok(files.len() as u64)
-    }
-
-    /// The pages are durable: their frames may go.
-    pub fn done(&mut self) {
-        self.items.clear();
     }
 
     /// The pages were not written: they are as dirty as before.
@@ -208,6 +198,40 @@ impl FlushBatch {
             queue.retain(|e| last.replace((e.first_redo, e.frame)) != Some((e.first_redo, e.frame)));
         });
         self.items.clear();
+    }
+}
+
+/// Files with pages that were written in place since the last sync.
+#[derive(Default)]
+pub struct Unsynced {
+    files: Vec<Arc<Space>>,
+    pages: usize,
+}
+
+impl Unsynced {
+    fn note(&mut self, file: Arc<Space>) {
+        self.pages += 1;
+        // A batch is sorted by file.
+        let known = |other: &Arc<Space>| Arc::ptr_eq(other, &file);
+        if !self.files.last().is_some_and(known) && !self.files.iter().any(known) {
+            self.files.push(file);
+        }
+    }
+
+    /// Number of pages; one that was written twice counts twice.
+    pub fn pages(&self) -> usize {
+        self.pages
+    }
+
+    /// Syncs the files, all at once; gives their number, or which failed.
+    pub fn sync(&mut self) -> StoreResult<u64> {
+        let mut batch = IoBatch::new();
+        self.files.iter().for_each(|space| batch.push_sync(&space.file));
+        for (result, space) in batch.run().into_iter().zip(&self.files) {
+            result.map_err(|e| space.io_error(0, "sync", e))?;
+        }
+        self.pages = 0;
+        Ok(self.files.drain(..).len() as u64)
     }
 }
 
