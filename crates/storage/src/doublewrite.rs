@@ -11,8 +11,8 @@
 //! The checksum goes on from that of the batch before, so what is left of an older run ends the chain.
 //!
 //! Invariants:
-//! 1. A run begins only when all pages of the one before are durable in place. So a torn batch is needed by nobody: none of
-//!    its pages was written yet, and those of batches before it are whole without it or by them.
+//! 1. A run begins only when all pages of the one before are durable in place. A batch is durable before any of its pages is
+//!    written. So a torn batch is needed by nobody: what is torn in place is of batches before it.
 //! 2. After a failed write in place the same batch is tried until it is done ([`crate::flush_batch`]).
 //! 3. The units of a page are all those in which it differs from what was last written in its place. Of what a run wrote
 //!    there the device may have kept any sectors: the units of all its batches, the newest last, make the newest page.
@@ -21,6 +21,7 @@
 
 use std::io::ErrorKind;
 use std::path::Path;
+use std::sync::Arc;
 
 use keel_base::checksum::crc32c_append;
 use keel_runtime::fs::{self, AlignedBuf, File, IoBatch, OpenOptions, Sync};
@@ -28,6 +29,7 @@ use keel_runtime::wait::WaitEvent;
 
 use crate::core::Core;
 use crate::fault::{StoreError, StoreResult};
+use crate::flush_batch::Unsynced;
 use crate::layout::{AT_LSN, PAGE};
 use crate::page::PageRef;
 use crate::page::touched::{Touched, UNIT};
@@ -272,37 +274,42 @@ impl Doublewrite {
         let mut bytes = AlignedBuf::new(FILE_BYTES);
         let got = self.file.read_some_at(&mut bytes, 0).map_err(fail("read"))?;
         let patches = patches(&bytes[..got]);
-        let mut done = Restored::default();
+        // After a kill neither the batches nor pages need be covered by a sync, though all look whole. The batches must
+        // last before a page is written over from them, and the pages before the next run takes their place. Where there
+        // is no batch, a life without this file may have written any page.
+        let mut unsynced = Unsynced::default();
         if patches.is_empty() {
-            return Ok(done);
+            core.spaces.read().values().filter(|space| !space.lost).for_each(|space| unsynced.note(space));
+            unsynced.sync()?;
+            return Ok(Restored::default());
         }
-        // After a kill neither the batches nor their pages may be covered by a sync, though all look whole. The batches
-        // must last before a page is written over from them, and the pages before the next run takes their place.
         self.file.sync_data().map_err(fail("sync"))?;
-        done.newest = patches.iter().map(Patch::lsn).max().unwrap_or(0);
-        for of_tree in patches.chunk_by(|a, b| a.tree == b.tree) {
-            let Some(space) = core.space(of_tree[0].tree).filter(|space| !space.lost) else { continue };
-            for some in of_tree.chunks(BATCH) {
-                done.mended += mend_in_place(&space, some)?;
-            }
-            space.file.sync_data().map_err(|e| space.io_error(0, "sync", e))?;
+        let in_files = patches
+            .iter()
+            .filter_map(|patch| Some((core.space(patch.tree).filter(|space| !space.lost)?, patch)));
+        let in_files: Vec<(Arc<Space>, &Patch<'_>)> = in_files.collect();
+        let mut mended = 0;
+        for some in in_files.chunks(BATCH) {
+            mended += mend_in_place(some)?;
         }
-        Ok(done)
+        in_files.iter().for_each(|(space, _)| unsynced.note(space));
+        unsynced.sync()?;
+        Ok(Restored { mended, newest: patches.iter().map(Patch::lsn).max().unwrap_or(0) })
     }
 }
 
 /// Lays the units over those pages that are torn; says how many. A page that this does not make whole is left as it is:
 /// whoever reads it meets the error.
-fn mend_in_place(space: &Space, patches: &[Patch<'_>]) -> StoreResult<u64> {
+fn mend_in_place(patches: &[(Arc<Space>, &Patch<'_>)]) -> StoreResult<u64> {
     let offset = |patch: &Patch<'_>| u64::from(patch.page) * PAGE as u64;
     let mut pages = AlignedBuf::new(patches.len() * PAGE);
     let mut reads = IoBatch::new();
-    for (patch, page) in patches.iter().zip(pages.chunks_exact_mut(PAGE)) {
+    for ((space, patch), page) in patches.iter().zip(pages.chunks_exact_mut(PAGE)) {
         reads.push_read(&space.file, page, offset(patch));
     }
     let results = reads.run();
     let mut mended = 0;
-    for ((patch, page), result) in patches.iter().zip(pages.chunks_exact_mut(PAGE)).zip(results) {
+    for (((space, patch), page), result) in patches.iter().zip(pages.chunks_exact_mut(PAGE)).zip(results) {
         match result {
             Ok(()) if PageRef::new(page).crc_ok() => continue,
             Ok(()) => {}
@@ -315,10 +322,8 @@ fn mend_in_place(space: &Space, patches: &[Patch<'_>]) -> StoreResult<u64> {
             Err(error) => return Err(space.io_error(patch.page, "read", error)),
         }
         if patch.mend(page) {
-            space
-                .file
-                .write_at(page, offset(patch), Sync::None)
-                .map_err(|e| space.io_error(patch.page, "write", e))?;
+            let written = space.file.write_at(page, offset(patch), Sync::None);
+            written.map_err(|e| space.io_error(patch.page, "write", e))?;
             mended += 1;
         }
     }

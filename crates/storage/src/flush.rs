@@ -3,7 +3,7 @@
 //! Invariants:
 //! 1. A page is written only when the log is durable up to its LSN.
 //! 2. A page is copied under its shared latch and marked clean at that moment; it stays pinned until the copy is written
-//!    in place, so nobody reads an older version from the file.
+//!    in place, or durable where the file goes through the page cache, so nobody reads an older version from the file.
 //! 3. Files are synced once for several batches: before the doublewrite file begins anew, and before the checkpoint moves.
 //! 4. Everything before the least first redo of all dirty pages, or before the durable end, is *clean* once the files are
 //!    synced. The checkpoint lies there, or at the start of the last durable group if that comes first; only this service
@@ -454,7 +454,12 @@ impl Flusher {
         self.core.log.set_pages_stuck(false);
         state.pages_written.fetch_add(self.batch.len() as u64, Relaxed);
         state.page_bytes.fetch_add(bytes, Relaxed);
-        self.batch.done(&mut self.unsynced);
+        self.unsynced.note_batch(&self.batch);
+        // What the page cache could not write shows at the sync alone, and the next read might not have it.
+        if self.batch.is_cached() {
+            self.sync_files()?;
+        }
+        self.batch.done();
         Ok(())
     }
 

@@ -5,10 +5,12 @@
 //! without the doublewrite file always whole, which such a device writes at once. A write in place that fails is tried again
 //! until it succeeds or the store ends: a failed write may have torn a page.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use keel_base::TreeId;
 use keel_runtime::fs::{AlignedBuf, IoBatch};
 
 use crate::buffer::Pin;
@@ -169,11 +171,14 @@ impl FlushBatch {
         Ok(bytes)
     }
 
-    /// The pages are written in place, and `files` know that: their frames may go.
-    pub fn done(&mut self, files: &mut Unsynced) {
-        for item in self.items.drain(..).filter(Item::lasts) {
-            files.note(item.space);
-        }
+    /// Whether a write in place may yet fail: some pages have only gone into the page cache.
+    pub fn is_cached(&self) -> bool {
+        self.items.iter().any(|item| item.lasts() && !item.space.file.is_direct())
+    }
+
+    /// The pages are written in place: their frames may go.
+    pub fn done(&mut self) {
+        self.items.clear();
     }
 
     /// The pages were not written: they are as dirty as before.
@@ -204,18 +209,21 @@ impl FlushBatch {
 /// Files with pages that were written in place since the last sync.
 #[derive(Default)]
 pub struct Unsynced {
-    files: Vec<Arc<Space>>,
+    files: BTreeMap<TreeId, Arc<Space>>,
     pages: usize,
 }
 
 impl Unsynced {
-    fn note(&mut self, file: Arc<Space>) {
+    /// The batch's pages are written in place.
+    pub fn note_batch(&mut self, batch: &FlushBatch) {
+        let lasting = batch.items.iter().filter(|item| item.lasts());
+        lasting.for_each(|item| self.note(&item.space));
+    }
+
+    /// A page of this file is written in place.
+    pub fn note(&mut self, file: &Arc<Space>) {
         self.pages += 1;
-        // A batch is sorted by file.
-        let known = |other: &Arc<Space>| Arc::ptr_eq(other, &file);
-        if !self.files.last().is_some_and(known) && !self.files.iter().any(known) {
-            self.files.push(file);
-        }
+        self.files.entry(file.id).or_insert_with(|| file.clone());
     }
 
     /// Number of pages; one that was written twice counts twice.
@@ -223,15 +231,20 @@ impl Unsynced {
         self.pages
     }
 
-    /// Syncs the files, all at once; gives their number, or which failed.
+    /// Syncs the files, many at once; gives their number, or which failed.
     pub fn sync(&mut self) -> StoreResult<u64> {
-        let mut batch = IoBatch::new();
-        self.files.iter().for_each(|space| batch.push_sync(&space.file));
-        for (result, space) in batch.run().into_iter().zip(&self.files) {
-            result.map_err(|e| space.io_error(0, "sync", e))?;
+        // The file of a dropped tree is of no interest.
+        let files: Vec<&Arc<Space>> = self.files.values().filter(|space| !space.is_dropped()).collect();
+        for some in files.chunks(BATCH) {
+            let mut batch = IoBatch::new();
+            some.iter().for_each(|space| batch.push_sync(&space.file));
+            for (result, space) in batch.run().into_iter().zip(some) {
+                result.map_err(|e| space.io_error(0, "sync", e))?;
+            }
         }
-        self.pages = 0;
-        Ok(self.files.drain(..).len() as u64)
+        let count = files.len() as u64;
+        *self = Unsynced::default();
+        Ok(count)
     }
 }
 

@@ -121,6 +121,56 @@ fn what_mends_a_page_stays_until_the_page_is_written() {
     .done();
 }
 
+/// Batches of pages that left a small pool, and syncs of data files.
+fn batches_and_syncs(direct_io: bool) -> (u64, u64) {
+    let mut told = (0, 0);
+    in_world(|| {
+        let store = open(StoreConfig { direct_io, redo_capacity_bytes: 8 << 20, ..tiny() });
+        let tree = store.create_tree(TREE).expect("created");
+        let before = store.status();
+        // In no order: pages leave the pool changed, again and again.
+        for n in 0..10_000 {
+            put(n * 7919 % 5000).run(&store, &tree).expect("done");
+        }
+        let after = store.status();
+        told = (after.doublewrite_batches - before.doublewrite_batches, after.data_syncs - before.data_syncs);
+        store.shutdown().expect("clean");
+    });
+    told
+}
+
+#[test]
+fn files_are_synced_once_for_several_batches_unless_the_page_cache_may_fail_later() {
+    let (batches, syncs) = batches_and_syncs(true);
+    assert!(batches >= 10 && syncs < batches / 2, "{syncs} syncs for {batches} batches");
+    let (batches, syncs) = batches_and_syncs(false);
+    assert!(batches >= 10 && syncs >= batches, "{syncs} syncs for {batches} batches");
+}
+
+/// A life without copies may have left pages that no sync covers, and what is noted of their next change would not mend them.
+#[test]
+fn a_start_that_finds_no_copies_syncs_the_pages_there_are() {
+    for (copies_before, refused) in [(true, false), (false, true)] {
+        let disk = Disk::new(1);
+        world(1, &disk, || {
+            let store = open(StoreConfig { doublewrite: copies_before, ..tiny() });
+            let (tree, other) = (store.create_tree(TREE), store.create_tree(keel_base::TreeId(6)));
+            put(1).run(&store, &tree.expect("created")).expect("done");
+            store.checkpoint().expect("clean");
+            // The run that is left has nothing of the first tree.
+            put(1).run(&store, &other.expect("created")).expect("done");
+            store.shutdown().expect("clean");
+        })
+        .done();
+        world(2, &disk, || {
+            sim::fail_next(Fault::Sync, "t5.kt", EIO, 0);
+            let opened = Store::open(tiny(), &mut |_| {});
+            assert_eq!(opened.is_err(), refused, "copies before: {copies_before}");
+        })
+        .done();
+    }
+}
+
 #[test]
 fn pages_that_can_never_be_written_end_the_store_with_the_reason() {
     in_world(|| {
