@@ -76,6 +76,20 @@ pub(crate) fn map_anonymous(len: usize) -> io::Result<usize> {
     if start == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(start as usize) }
 }
 
+/// The same from a multiple of `alignment` on, which is one of 4096.
+pub(crate) fn map_aligned(len: usize, alignment: usize) -> io::Result<usize> {
+    let len = len.next_multiple_of(PAGE);
+    let whole = map_anonymous(len + alignment)?;
+    let start = whole.next_multiple_of(alignment);
+    for (from, to) in [(whole, start), (start + len, whole + len + alignment)] {
+        if from < to {
+            // SAFETY: a part of the new mapping that nobody knows of.
+            unsafe { libc::munmap(from as *mut _, to - from) };
+        }
+    }
+    Ok(start)
+}
+
 fn guard(page: usize) -> io::Result<()> {
     // SAFETY: the page belongs to a slab under construction; nobody uses it yet.
     let done = unsafe {

@@ -3,7 +3,7 @@
 //! Invariants:
 //! 1. A page is written only when the log is durable up to its LSN.
 //! 2. A page is copied under its shared latch and marked clean at that moment; it stays pinned until the copy is written
-//!    in place, or durable where the file goes through the page cache, so nobody reads an older version from the file.
+//!    in place, or durable where the file goes through the page cache and is not temporary, so nobody reads an older version from the file.
 //! 3. Files are synced once for several batches: before the doublewrite file begins anew, and before the checkpoint moves.
 //! 4. Everything before the least first redo of all dirty pages, or before the durable end, is *clean* once the files are
 //!    synced. The checkpoint lies there, or at the start of the last durable group if that comes first; only this service

@@ -65,9 +65,7 @@ fn span(touched: Touched) -> Range<usize> {
 impl FlushBatch {
     /// An empty one.
     pub fn new() -> FlushBatch {
-        let buffer = AlignedBuf::new(BATCH * PAGE);
-        buffer.advise_huge_pages();
-        FlushBatch { buffer, items: Vec::with_capacity(BATCH) }
+        FlushBatch { buffer: AlignedBuf::in_huge_pages(BATCH * PAGE), items: Vec::with_capacity(BATCH) }
     }
 
     /// Copies those of `frames` that are dirty into the buffer and marks them clean; whether there are any.

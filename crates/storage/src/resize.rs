@@ -57,8 +57,9 @@ impl Resize<'_> {
     }
 
     fn empty_all(&self, size: &mut Committed, from: u32, end: u32) -> StoreResult<bool> {
-        let chunks = (from..end).step_by(CHUNK as usize).rev();
-        let mut left: Vec<(u32, u32)> = chunks.map(|at| (at, (at + CHUNK).min(end))).collect();
+        // Whole huge pages, but for the ends.
+        let chunks = (from / CHUNK * CHUNK..end).step_by(CHUNK as usize).rev();
+        let mut left: Vec<(u32, u32)> = chunks.map(|at| (at.max(from), (at + CHUNK).min(end))).collect();
         let mut looks = 0;
         let mut deadline = time::now() + PINNED_WAIT_MAX;
         let mut strays = Vec::new();

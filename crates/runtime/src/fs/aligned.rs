@@ -1,13 +1,16 @@
 //! Buffers for direct I/O.
 
-use crate::stack::map_anonymous;
+use crate::stack::{map_aligned, map_anonymous};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::io;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
 const ALIGNMENT: usize = 4096;
 /// From here on memory comes straight from the kernel: zeroed lazily, given back at once.
 const MAPPED_BYTES_MIN: usize = 256 << 10;
+/// A huge page, on most machines.
+const HUGE: usize = 2 << 20;
 
 /// A zeroed buffer on a 4096-byte boundary, as direct files want it. Large ones take memory only where they are touched.
 ///
@@ -26,18 +29,20 @@ unsafe impl Sync for AlignedBuf {}
 impl AlignedBuf {
     /// `len` zero bytes.
     pub fn new(len: usize) -> Self {
-        let address = if len >= MAPPED_BYTES_MIN { mapped(len) } else { allocated(len) };
+        let address = if len >= MAPPED_BYTES_MIN { mapped(len, map_anonymous(len)) } else { allocated(len) };
+        AlignedBuf { address, len }
+    }
+    /// The same in huge pages, where the kernel has some: a device takes what lies in one piece of memory as one. For
+    /// buffers of megabytes that are used all over.
+    pub fn in_huge_pages(len: usize) -> Self {
+        assert!(len >= MAPPED_BYTES_MIN, "{len} bytes need no huge pages");
+        let address = mapped(len, map_aligned(len, HUGE));
+        // SAFETY: the mapping is ours; advice changes no content.
+        unsafe { libc::madvise(address.as_ptr().cast(), len, libc::MADV_HUGEPAGE) };
         AlignedBuf { address, len }
     }
     fn layout(len: usize) -> Layout {
         Layout::from_size_align(len.max(1), ALIGNMENT).expect("a buffer fits into the address space")
-    }
-    /// Asks for huge pages, for arenas that are used all over.
-    pub fn advise_huge_pages(&self) {
-        if self.len >= MAPPED_BYTES_MIN {
-            // SAFETY: the mapping is ours; advice changes no content.
-            unsafe { libc::madvise(self.address.as_ptr().cast(), self.len, libc::MADV_HUGEPAGE) };
-        }
     }
 }
 
@@ -47,8 +52,8 @@ fn allocated(len: usize) -> NonNull<u8> {
     NonNull::new(unsafe { alloc_zeroed(layout) }).unwrap_or_else(|| handle_alloc_error(layout))
 }
 
-fn mapped(len: usize) -> NonNull<u8> {
-    let address = map_anonymous(len).ok().and_then(|a| NonNull::new(a as *mut u8));
+fn mapped(len: usize, address: io::Result<usize>) -> NonNull<u8> {
+    let address = address.ok().and_then(|a| NonNull::new(a as *mut u8));
     let address = address.unwrap_or_else(|| handle_alloc_error(AlignedBuf::layout(len)));
     if let Some(world) = crate::sim::world() {
         world.note_mapping(address.as_ptr() as usize, len);

@@ -44,7 +44,7 @@ impl Mapping {
         let mapped = bytes + alignment;
         let whole = map(std::ptr::null_mut(), mapped, 0, advice)?;
         // SAFETY: the mapping is longer by this than what is used of it.
-        let base = unsafe { whole.add(whole.align_offset(alignment)) };
+        let base = unsafe { whole.add((whole.as_ptr() as usize).wrapping_neg() % alignment) };
         Ok(Mapping { base, bytes, whole: (whole, mapped), advice })
     }
 
@@ -59,6 +59,13 @@ impl Mapping {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
         }
+    }
+
+    /// Says how a range is to be backed. A refusal costs nothing but that.
+    fn advise(&self, from: usize, to: usize, advice: i32) {
+        let (at, len) = self.range(from, to);
+        // SAFETY: within our mapping; advice changes no content.
+        unsafe { libc::madvise(at.cast(), len, advice) };
     }
 
     /// Gives the memory of a range back to the system; it reads as zeros.
@@ -112,7 +119,7 @@ fn map(at: *mut libc::c_void, bytes: usize, more_flags: i32, advice: i32) -> io:
 
 /// What the kernel maps at once at least.
 const GRAIN: usize = 4096;
-/// Bytes of a huge page: a [`CHUNK`](super::resize::CHUNK) of frames, so that what a pool gives back is whole ones.
+/// Bytes of a huge page, and of a [`CHUNK`](super::resize::CHUNK) of frames.
 const HUGE: usize = super::resize::CHUNK as usize * PAGE;
 const STATE: usize = size_of::<Frame>();
 
@@ -134,7 +141,8 @@ impl Arena {
         self.reserved
     }
 
-    /// Lets the frames `from..to` be used, which were not; for one caller at a time. States that are new are made.
+    /// Lets the frames `from..to` be used, which were not or were given back; for one caller at a time. States that are new
+    /// are made.
     pub fn commit(&self, from: u32, to: u32) -> io::Result<()> {
         assert!(from <= to && to <= self.reserved);
         let ready = self.ready.load(Acquire);
@@ -143,6 +151,7 @@ impl Arena {
             self.states.commit(ready as usize * STATE / GRAIN * GRAIN, end)?;
         }
         self.pages.commit(from as usize * PAGE, to as usize * PAGE)?;
+        self.pages.advise(from as usize * PAGE, to as usize * PAGE, self.pages.advice);
         for index in ready..to {
             let (at, _) = self.states.range(index as usize * STATE, (index + 1) as usize * STATE);
             // SAFETY: within the range committed above, aligned since states begin at a page and their size is their
@@ -160,6 +169,8 @@ impl Arena {
     pub unsafe fn discard(&self, from: u32, to: u32) {
         // SAFETY: the caller's promise.
         unsafe { self.pages.discard(from as usize * PAGE, to as usize * PAGE) };
+        // Else the kernel would fill it up again, for the sake of one frame of a huge page that is still in use.
+        self.pages.advise(from as usize * PAGE, to as usize * PAGE, libc::MADV_NOHUGEPAGE);
     }
 
     /// As [`Arena::discard`]; the frames must be committed again before they are used.

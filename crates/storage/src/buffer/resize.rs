@@ -21,7 +21,7 @@ use crate::layout::PAGE;
 use crate::log::{DirtyEntry, Log};
 use crate::space::Space;
 
-/// Frames whose memory is given back in one call.
+/// Frames whose memory is given back in one call: a huge page of them.
 pub const CHUNK: u32 = 128;
 /// Frames looked at for one that a page can move to.
 const MOVE_STEPS: usize = 64;
@@ -72,11 +72,10 @@ impl Pool {
         if to > self.len_max() {
             return Err(failed(std::io::ErrorKind::OutOfMemory.into()));
         }
-        if to > committed.0 {
-            self.arena.commit(committed.0, to).map_err(failed)?;
-            committed.0 = to;
-        }
+        // Also what strays have kept committed: it was given back, and may lie in huge pages again.
         let from = self.len.load(Relaxed);
+        self.arena.commit(from, to).map_err(failed)?;
+        committed.0 = committed.0.max(to);
         let used = {
             let _one = self.free.lock();
             self.len.store(to, Release);
