@@ -492,7 +492,6 @@ impl Database {
     }
 }
 
-/// LIMIT ROWS EXAMINED of a statement, where it counts.
 /// READ ONLY transactions write no tables that last.
 fn refuse_read_only(session: &Session, plan: &Plan) -> SqlResult<()> {
     match session.is_read_only() && plan.writes_lasting() {
@@ -501,6 +500,7 @@ fn refuse_read_only(session: &Session, plan: &Plan) -> SqlResult<()> {
     }
 }
 
+/// LIMIT ROWS EXAMINED of a statement, where it counts.
 fn rows_examined(
     session: &mut Session,
     plan: &Plan,

@@ -9,8 +9,8 @@ use std::ptr::NonNull;
 const ALIGNMENT: usize = 4096;
 /// From here on memory comes straight from the kernel: zeroed lazily, given back at once.
 const MAPPED_BYTES_MIN: usize = 256 << 10;
-/// A huge page, on most machines.
-const HUGE: usize = 2 << 20;
+/// Bytes of a huge page, on most machines.
+pub const HUGE_PAGE: usize = 2 << 20;
 
 /// A zeroed buffer on a 4096-byte boundary, as direct files want it. Large ones take memory only where they are touched.
 ///
@@ -36,7 +36,7 @@ impl AlignedBuf {
     /// buffers of megabytes that are used all over.
     pub fn in_huge_pages(len: usize) -> Self {
         assert!(len >= MAPPED_BYTES_MIN, "{len} bytes need no huge pages");
-        let address = mapped(len, map_aligned(len, HUGE));
+        let address = mapped(len, map_aligned(len, HUGE_PAGE));
         // SAFETY: the mapping is ours; advice changes no content.
         unsafe { libc::madvise(address.as_ptr().cast(), len, libc::MADV_HUGEPAGE) };
         AlignedBuf { address, len }

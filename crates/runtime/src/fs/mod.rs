@@ -13,7 +13,7 @@ mod file;
 mod op;
 mod path;
 
-pub use aligned::AlignedBuf;
+pub use aligned::{AlignedBuf, HUGE_PAGE};
 pub use batch::IoBatch;
 pub use faults::{Fault, Op, inject};
 pub use file::{File, OpenOptions, Sync};

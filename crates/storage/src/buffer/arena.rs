@@ -10,6 +10,8 @@ use std::io;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering::*};
 
+use keel_runtime::fs::HUGE_PAGE;
+
 use super::Frame;
 use crate::layout::PAGE;
 
@@ -26,8 +28,6 @@ pub struct Arena {
 struct Mapping {
     base: NonNull<u8>,
     bytes: usize,
-    /// What the kernel has mapped: the base lies in it, at a multiple of what was asked for.
-    whole: (NonNull<u8>, usize),
     /// `MADV_HUGEPAGE`, or not.
     advice: i32,
 }
@@ -41,11 +41,17 @@ impl Mapping {
     /// Reserves address space that cannot be touched yet and that no memory is set aside for, from a multiple of
     /// `alignment` on.
     fn reserve(bytes: usize, alignment: usize, advice: i32) -> io::Result<Mapping> {
-        let mapped = bytes + alignment;
-        let whole = map(std::ptr::null_mut(), mapped, 0, advice)?;
-        // SAFETY: the mapping is longer by this than what is used of it.
-        let base = unsafe { whole.add((whole.as_ptr() as usize).wrapping_neg() % alignment) };
-        Ok(Mapping { base, bytes, whole: (whole, mapped), advice })
+        let whole = map(std::ptr::null_mut(), bytes + alignment, 0, advice)?;
+        let before = (whole.as_ptr() as usize).wrapping_neg() % alignment;
+        // SAFETY: the mapping is longer than both by what is left of the alignment.
+        let (base, behind) = unsafe { (whole.add(before), whole.add(before + bytes)) };
+        for (from, len) in [(whole, before), (behind, alignment - before)] {
+            if len > 0 {
+                // SAFETY: a part of the new mapping that nobody uses.
+                unsafe { libc::munmap(from.as_ptr().cast(), len) };
+            }
+        }
+        Ok(Mapping { base, bytes, advice })
     }
 
     /// Lets a range be used; its memory is taken when it is first written.
@@ -100,7 +106,7 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours and, with the pool gone, nobody holds a pointer into it.
-        unsafe { libc::munmap(self.whole.0.as_ptr().cast(), self.whole.1) };
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
     }
 }
 
@@ -119,8 +125,8 @@ fn map(at: *mut libc::c_void, bytes: usize, more_flags: i32, advice: i32) -> io:
 
 /// What the kernel maps at once at least.
 const GRAIN: usize = 4096;
-/// Bytes of a huge page, and of a [`CHUNK`](super::resize::CHUNK) of frames.
-const HUGE: usize = super::resize::CHUNK as usize * PAGE;
+/// What is given back at once is a huge page.
+const _: () = assert!(super::resize::CHUNK as usize * PAGE == HUGE_PAGE);
 const STATE: usize = size_of::<Frame>();
 
 impl Arena {
@@ -128,7 +134,7 @@ impl Arena {
     pub fn new(reserved: u32) -> io::Result<Arena> {
         let states = (reserved as usize * STATE).next_multiple_of(GRAIN);
         Ok(Arena {
-            pages: Mapping::reserve(reserved as usize * PAGE, HUGE, libc::MADV_HUGEPAGE)?,
+            pages: Mapping::reserve(reserved as usize * PAGE, HUGE_PAGE, libc::MADV_HUGEPAGE)?,
             // Only those of frames in use take memory.
             states: Mapping::reserve(states, GRAIN, libc::MADV_NOHUGEPAGE)?,
             reserved,
@@ -206,21 +212,23 @@ mod tests {
 
     #[test]
     fn frames_fill_huge_pages_and_come_back_empty() {
-        let frames = 2 * (HUGE / PAGE) as u32;
+        let frames = 2 * (HUGE_PAGE / PAGE) as u32;
         let arena = Arena::new(frames).expect("mapped");
         arena.commit(0, frames).expect("committed");
-        assert_eq!(arena.frame(0) as usize % HUGE, 0);
+        assert_eq!(arena.frame(0) as usize % HUGE_PAGE, 0);
         let first = |index| arena.frame(index);
         for index in 0..frames {
             // SAFETY: committed above, and nobody else knows the arena.
             unsafe { first(index).write(1) };
         }
         // SAFETY: as above; nothing borrows the frames.
+        unsafe { arena.discard(frames / 4, frames / 2) };
+        // SAFETY: as above.
         unsafe { arena.decommit(frames / 2, frames) };
-        arena.commit(frames / 2, frames).expect("committed");
+        arena.commit(frames / 4, frames).expect("committed");
         // SAFETY: committed.
         let bytes: Vec<u8> = (0..frames).map(|index| unsafe { first(index).read() }).collect();
-        assert!(bytes[..frames as usize / 2].iter().all(|byte| *byte == 1));
-        assert!(bytes[frames as usize / 2..].iter().all(|byte| *byte == 0));
+        assert!(bytes[..frames as usize / 4].iter().all(|byte| *byte == 1));
+        assert!(bytes[frames as usize / 4..].iter().all(|byte| *byte == 0));
     }
 }
