@@ -12,8 +12,8 @@
 //! memory with a group whose other pages are still old. Files that are gone belong to dropped trees: their records are
 //! skipped. Applying is idempotent, and the checkpoint stays until all is done: a crash in the middle only starts over.
 //!
-//! A page whose bytes are damaged is passed over and stays as it is: its table cannot be read there, others can. Only what
-//! no tree can do without ends the start: undo pages and the registry.
+//! A page whose bytes are damaged begins anew where the log writes the whole of it. Else it is passed over and stays as it is:
+//! its table cannot be read there, others can. Only what no tree can do without ends the start: undo pages and the registry.
 //!
 //! After a kill the kernel shows what no sync has covered, and a power cut may yet take it. So the log is synced before it is
 //! read, and files whose pages were found to be as new as the log are synced before the checkpoint may pass it.
@@ -52,6 +52,8 @@ const CHANGES_AHEAD: usize = 12;
 /// Pages whose LSN an applier remembers between windows, and the same of all appliers for each frame of the pool.
 const KNOWN_MAX: usize = 1 << 19;
 const KNOWN_FOR_FRAME: usize = 8;
+/// What stands for the LSN of a page that was passed over.
+const DAMAGED: u64 = u64::MAX;
 /// Windows at most whose memory waits for the parser.
 const SPARES: usize = 1;
 /// Appliers: while one waits for pages another has work.
@@ -261,7 +263,10 @@ impl Applier<'_> {
     /// The file of a page that may be older than its changes.
     fn space_of(&mut self, window: &Window, run: Run<'_>) -> StoreResult<Option<Arc<Space>>> {
         let at = run[0].at;
-        if self.known.get(&at).is_some_and(|lsn| *lsn >= window.end_of(&run[run.len() - 1])) {
+        if let Some(lsn) = self.known.get(&at)
+            && *lsn >= window.end_of(&run[run.len() - 1])
+            && (*lsn != DAMAGED || first_rewrite(window, run).is_none())
+        {
             return Ok(None);
         }
         let space = match self.touched.get(&at.0) {
@@ -295,10 +300,16 @@ impl Applier<'_> {
                 unsafe { self.core.pool.unlatch_exclusive(frame) };
                 result
             });
+            let done = done.or_else(|e| match (&e, first_rewrite(window, run)) {
+                (StoreError::Corrupt { .. }, Some(first)) => {
+                    self.begin_anew(window, &space, page, &run[first..])
+                }
+                _ => Err(e),
+            });
             let lsn = match done {
                 Err(e @ StoreError::Corrupt { .. }) if space.id > REGISTRY => {
                     self.pass_over(&space, page, &e);
-                    u64::MAX
+                    DAMAGED
                 }
                 done => done?,
             };
@@ -309,6 +320,17 @@ impl Applier<'_> {
         runs.clear();
         fiber::tick();
         Ok(())
+    }
+
+    /// Applies changes of which the first writes the whole page, so that nothing of what is there is needed.
+    fn begin_anew(&self, window: &Window, space: &Space, page: u32, run: Run<'_>) -> StoreResult<u64> {
+        self.core.pool.forget_page(space, page);
+        let pin = self.core.pool.pin_fresh(space, page)?;
+        let frame = self.core.pool.latch_pinned(&pin);
+        let result = self.apply_run(window, space, frame, run);
+        // SAFETY: latched above, and nobody else gives the latch up.
+        unsafe { self.core.pool.unlatch_exclusive(frame) };
+        result
     }
 
     /// Leaves a damaged page as it is on the device, where every reader meets the damage.
@@ -346,4 +368,9 @@ impl Applier<'_> {
         });
         Ok(end)
     }
+}
+
+/// The first of these changes that writes the whole of the page.
+fn first_rewrite(window: &Window, run: Run<'_>) -> Option<usize> {
+    run.iter().position(|change| window.is_rewritten(change))
 }

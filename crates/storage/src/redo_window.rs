@@ -102,7 +102,7 @@ impl Window {
                     let len = payload.len() as u32;
                     self.users.push((group_end, kind, until - len, len));
                 }
-                Record::Start => {}
+                Record::Start | Record::Durable(_) => {}
             }
         }
     }

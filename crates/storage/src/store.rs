@@ -27,6 +27,7 @@ use crate::doublewrite::Doublewrite;
 use crate::fault::{StoreError, StoreResult};
 use crate::flush::{FlushState, Flusher};
 use crate::layout::{self, CHAIN_ROOM, HEADER, PAGE};
+use crate::log::behind::look_behind;
 use crate::log::head::Head;
 use crate::log::segments::{BLOCK, Segments};
 use crate::log::{FIRST_LSN, Log, run_writer};
@@ -720,7 +721,8 @@ fn start(
 }
 
 /// The log reaches as far as it must: what was lost of it is lost silently otherwise. There is a group at every checkpoint
-/// but the first, and no page is written before the log that leads to it; `newest` is the newest copy of one.
+/// but the first, no page is written before the log that leads to it, where `newest` is the newest copy of one, and what is
+/// written behind a place of the log says how far it was durable by then.
 fn check_log(core: &Core, checkpoint: u64, recovered: &Recovered, newest: u64) -> StoreResult<()> {
     let end = core.log.appended();
     let what = if recovered.groups == 0 && checkpoint != FIRST_LSN {
@@ -728,7 +730,11 @@ fn check_log(core: &Core, checkpoint: u64, recovered: &Recovered, newest: u64) -
     } else if newest > end {
         format!("the log ends at {end}, but pages of up to {newest} were written")
     } else {
-        return Ok(());
+        let behind = look_behind(&core.log.segments, end)?;
+        let Some(lost) = behind.map(|behind| behind.durable).filter(|durable| *durable > end) else {
+            return Ok(());
+        };
+        format!("the log breaks off at {end}, but was durable up to {lost}: `keel check` names what is wrong")
     };
     Err(StoreError::Corrupt { file: core.log.segments.name_at(end), page: 0, what })
 }

@@ -136,6 +136,66 @@ fn a_log_that_lost_its_end_is_noticed() {
 }
 
 #[test]
+fn a_log_that_breaks_off_before_what_was_durable_is_noticed() {
+    for (part, seed) in [(1, 40), (2, 41), (3, 42)] {
+        let disk = Disk::new(seed);
+        sim::run(Options::new(seed).with_disk(&disk), || {
+            let engine = open();
+            let tree = new_tree(&engine);
+            (0..80).for_each(|n| fill(&engine, &tree, 3 * n..3 * n + 3));
+            sim::crash_now();
+        });
+        let log = disk.read(Path::new("/data/redo.0")).expect("there");
+        let end = log.iter().rposition(|byte| *byte != 0).expect("there is log");
+        let at = end / 4 * part;
+        assert!(disk.damage(Path::new("/data/redo.0"), at as u64, &[log[at] ^ 1]));
+        let before = disk.files();
+        let told = on(&disk, seed + 100, refusal);
+        assert!(told.contains("redo.0") && told.contains("breaks off"), "{told}");
+        let trees = |files: &[(std::path::PathBuf, u64)]| {
+            files.iter().filter(|(path, _)| path.starts_with("/data/trees")).count()
+        };
+        assert_eq!(trees(&disk.files()), trees(&before), "a start that was refused removes nothing");
+    }
+}
+
+#[test]
+fn a_head_of_the_log_that_was_cut_short_serves_as_long_as_a_slot_of_it_is_whole() {
+    let disk = stopped(6);
+    on(&disk, 8, || {
+        let file = fs::File::open(Path::new("/data/redo.head"), &fs::OpenOptions::writing()).expect("opens");
+        file.set_len(8191).expect("cut");
+        let engine = open();
+        assert_eq!(count(&engine, 2).expect("readable"), 400);
+        engine.shutdown().expect("stops");
+    });
+}
+
+#[test]
+fn a_damaged_page_that_the_log_writes_whole_is_as_it_was() {
+    for seed in 50..54 {
+        let disk = stopped(seed);
+        sim::run(Options::new(seed).with_disk(&disk), || {
+            let engine = open();
+            let tree = new_tree(&engine);
+            fill(&engine, &tree, 0..400);
+            sim::crash_now();
+        });
+        let mut damaged = 0;
+        for page in 1..30 {
+            let name = Path::new("/data/trees/t4.kt");
+            damaged += usize::from(disk.damage(name, page * PAGE + 9000, b"what no checksum fits"));
+        }
+        assert!(damaged > 3, "only {damaged} pages were there");
+        on(&disk, seed + 100, || {
+            let engine = open();
+            assert_eq!(count(&engine, 4).expect("readable"), 400);
+            engine.shutdown().expect("stops");
+        });
+    }
+}
+
+#[test]
 fn a_lost_tree_can_be_dropped_and_others_go_on() {
     for truncated in [false, true] {
         let disk = stopped(6);

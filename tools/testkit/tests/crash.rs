@@ -5,6 +5,7 @@ use keel_testkit::Random;
 use keel_testkit::client::Client;
 use keel_testkit::ledger::{self, Load};
 use keel_testkit::process::{Engine, Server};
+use std::fs;
 use std::time::{Duration, Instant};
 
 /// Rows of a table all of which one transaction changes that never ends: its rollback takes a while.
@@ -13,6 +14,13 @@ const BULK: u32 = 12_000;
 /// Rounds of load and kill; `KEEL_CRASH_ROUNDS=200` is the long form.
 fn rounds() -> u64 {
     std::env::var("KEEL_CRASH_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(4)
+}
+
+/// `KEEL_SEED`, or always the same; printed.
+fn seed() -> u64 {
+    let seed = std::env::var("KEEL_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(20261121);
+    println!("seed {seed}");
+    seed
 }
 
 fn create_bulk(client: &mut Client) {
@@ -58,8 +66,7 @@ fn verify_bulk(client: &mut Client) -> Result<(), String> {
 #[test]
 fn acknowledged_transactions_survive_kill_9_and_further_ones_during_recovery_and_rollback() {
     const CLIENTS: usize = 64;
-    let seed = std::env::var("KEEL_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(20261121);
-    println!("seed {seed}");
+    let seed = seed();
     let mut random = Random::new(seed);
     let mut server = Server::start(Engine::Keel, &["--innodb-buffer-pool-size=64M"]).expect("keel starts");
     let mut client = server.client().expect("connects");
@@ -104,4 +111,26 @@ fn acknowledged_transactions_survive_kill_9_and_further_ones_during_recovery_and
     server.launch().expect("starts after a clean stop");
     ledger::verify(&mut server.client().expect("connects"), &acknowledged)
         .expect("the same after a clean stop");
+}
+
+#[test]
+fn nothing_is_wrong_with_a_folder_whose_first_start_was_killed_and_the_next_one_makes_it_anew() {
+    let seed = seed();
+    let mut random = Random::new(seed);
+    let mut server = Server::start(Engine::Keel, &["--innodb-buffer-pool-size=16M"]).expect("keel starts");
+    server.kill();
+    let data = server.dir.join("data");
+    for round in 0..4 * rounds() {
+        let wrong = |what: String| -> ! { panic!("seed {seed}, round {round}: {what}") };
+        fs::remove_dir_all(&data).expect("removed");
+        server.launch_and_kill(Duration::from_micros(random.below(300_000))).expect("starts");
+        // Before that lock nothing tells the folder from any other.
+        if data.join("keel.lock").exists() {
+            server.check().unwrap_or_else(|what| wrong(what));
+        }
+        server.launch().unwrap_or_else(|error| wrong(error.to_string()));
+        server.client().and_then(|mut client| client.run("CREATE DATABASE first")).expect("a definition");
+        server.kill();
+        server.check().unwrap_or_else(|what| wrong(what));
+    }
 }

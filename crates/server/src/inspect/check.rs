@@ -32,6 +32,11 @@ pub fn check(options: &InspectOptions, lines: &Arc<dyn Lines>) -> Result<Verdict
     let (sink, format) = (lines.clone(), options.format);
     let report = Arc::new(Report::new(move |finding| sink.out(&print(finding, format))));
     check_format(options, &report)?;
+    if Folder::is_unfinished(&options.folder) {
+        let text = "the first start on this folder was cut short: it holds nothing yet, and the next one makes it anew";
+        report.note("new", "redo.head", None, text);
+        return Ok(if report.damage_count() == 0 { Verdict::Fine } else { Verdict::Damaged });
+    }
     let limits = Limits { memory: options.memory, ..Limits::new(options.temporary.clone()) };
     let folder = Folder::open(&options.folder, limits, &report)
         .map_err(|error| CannotInspect(format!("{} cannot be checked: {error}", options.folder.display())))?;

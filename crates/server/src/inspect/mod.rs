@@ -53,7 +53,7 @@ fn enter(folder: &Path) -> Result<Vec<FileLock>, CannotInspect> {
             Err(error) => return Err(CannotInspect(format!("{shown}/{name} cannot be locked: {error}"))),
         }
     }
-    if !fs::exists(&folder.join("trees")) {
+    if !["trees", "keel.lock"].iter().any(|name| fs::exists(&folder.join(name))) {
         return Err(CannotInspect(format!("{shown} is not a data folder of Keel: it has no folder trees")));
     }
     Ok(locks)

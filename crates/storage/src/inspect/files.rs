@@ -16,7 +16,9 @@ use super::log::LogFacts;
 use super::{Limits, Report, replay};
 use crate::fault::{StoreError, StoreResult};
 use crate::layout::PAGE;
+use crate::log::head::Head;
 use crate::page::PageRef;
+use crate::registry::UNDO;
 use crate::space::{file_name, tree_of};
 
 /// Pages read by one request.
@@ -66,6 +68,14 @@ pub struct Folder {
 }
 
 impl Folder {
+    /// Whether no start on the folder `dir` has come as far as to make a store of it: a kill within the first one leaves no
+    /// `redo.head`, and no tree but the undo log. Waits.
+    pub fn is_unfinished(dir: &Path) -> bool {
+        let trees = fs::read_dir(&dir.join("trees")).unwrap_or_default();
+        matches!(Head::exists(dir), Ok(false))
+            && trees.iter().filter_map(|name| tree_of(name)).all(|id| id == UNDO)
+    }
+
     /// Opens the folder and applies its log to copies. An error means that nothing can be read here at all. Waits.
     pub fn open(dir: &Path, limits: Limits, report: &Arc<Report>) -> StoreResult<Folder> {
         let trees = dir.join("trees");

@@ -2,18 +2,11 @@
 
 use std::path::Path;
 
-use keel_runtime::fs::AlignedBuf;
-
 use super::Report;
 use crate::fault::StoreResult;
+use crate::log::behind::{self, Behind};
 use crate::log::head::{self, SlotState};
-use crate::log::record::{GROUP_HEAD, Records, check_group, group_len};
-use crate::log::segments::{BLOCK, Segments};
-
-/// Bytes behind the end of the log that are searched for groups.
-const SEARCH: usize = 16 << 20;
-/// Longest group that is looked for there.
-const FOUND_MAX: usize = 256 << 10;
+use crate::log::segments::Segments;
 
 /// What the log says.
 #[derive(Debug, Clone, Copy, Default)]
@@ -79,35 +72,20 @@ pub(super) fn checkpoint(dir: &Path, report: &Report) -> Option<(u64, u64)> {
 
 /// Says so where whole groups stand behind the end of the log, which lies at `end`.
 pub(super) fn look_behind(segments: &Segments, end: u64, report: &Report) -> StoreResult<()> {
-    let start = end / BLOCK as u64 * BLOCK as u64;
-    let mut bytes = AlignedBuf::new(SEARCH);
-    let got = segments.read(start, &mut bytes)?;
-    let mut at = (end - start) as usize + 1;
-    let (mut first, mut groups, mut last) = (None, 0u64, 0u64);
-    while at + GROUP_HEAD <= got {
-        let len = group_len(&bytes[at..got])
-            .filter(|len| *len > GROUP_HEAD && *len <= FOUND_MAX && at + len <= got);
-        // Old groups are full of words that could be lengths: their records tell most of these apart, far cheaper than a checksum.
-        let found = len.filter(|len| {
-            let group = &bytes[at..at + len];
-            Records::new(group).all(|record| record.is_ok())
-                && check_group(group, start + at as u64).is_some()
-        });
-        match found {
-            Some(len) => {
-                first.get_or_insert(start + at as u64);
-                groups += 1;
-                at += len;
-                last = start + at as u64;
-            }
-            None => at += 1,
+    let Some(behind) = behind::look_behind(segments, end)? else { return Ok(()) };
+    let Behind { groups, first, last, durable } = behind;
+    let text = format!(
+        "the chain of groups breaks at {end}, but {groups} whole groups stand from {first} to {last} behind it"
+    );
+    let file = segments.name_at(end);
+    match durable > end {
+        true => {
+            let text = format!("{text}, and the log was durable up to {durable}: it is damaged");
+            report.damage("log-gap", &file, None, text);
+        }
+        false => {
+            report.note("log-gap", &file, None, format!("{text}: a power cut tore the last write of the log"))
         }
     }
-    let Some(first) = first else { return Ok(()) };
-    let text = format!(
-        "the chain of groups breaks at {end}, but {groups} whole groups stand from {first} to {last} behind it: the log is \
-         damaged there, unless a power cut tore its last write"
-    );
-    report.note("log-gap", &format!("redo.{}", end / segments.bytes), None, text);
     Ok(())
 }

@@ -42,11 +42,11 @@ pub enum SlotState {
 pub fn read_slots(dir: &Path) -> StoreResult<[SlotState; 2]> {
     let file = File::open(&dir.join(NAME), &OpenOptions::reading()).map_err(fail("open"))?;
     let mut both = AlignedBuf::new(2 * BLOCK);
-    file.read_some_at(&mut both, 0).map_err(fail("read"))?;
+    let is_whole = file.read_some_at(&mut both, 0).map_err(fail("read"))? == both.len();
     let state = |slot: &[u8]| -> StoreResult<SlotState> {
         Ok(match decode(slot)? {
             Some(checkpoint) => SlotState::Valid(checkpoint),
-            None if slot.iter().all(|b| *b == 0) => SlotState::Empty,
+            None if is_whole && slot.iter().all(|b| *b == 0) => SlotState::Empty,
             None => SlotState::Broken,
         })
     };
@@ -104,7 +104,8 @@ impl Head {
         let file =
             File::open(&dir.join(NAME), &options).map_err(fail("open"))?.with_event(WaitEvent::Checkpoint);
         let mut both = AlignedBuf::new(2 * BLOCK);
-        file.read_at(&mut both, 0).map_err(fail("read"))?;
+        // A file that was cut short has lost a slot at most, as a torn write of it has.
+        file.read_some_at(&mut both, 0).map_err(fail("read"))?;
         let slots = [decode(&both[..BLOCK])?, decode(&both[BLOCK..])?];
         let last = slots.into_iter().flatten().max_by_key(|c| c.sequence).ok_or_else(|| {
             StoreError::Corrupt { file: NAME.into(), page: 0, what: "no valid checkpoint".into() }

@@ -10,11 +10,14 @@
 //! 2. A page that becomes dirty enters the dirty queue under the same mutex: the queue is sorted by first redo, and its
 //!    head bounds the checkpoint.
 //! 3. `written` moves only forward, and only by who holds the device; `durable` too, and by who holds `syncing`.
-//! 4. After a failed write or sync the log is dead for good: no waiter is ever told that its group is durable.
+//! 4. Each batch of writes ends with a mark that says how far the log was durable before it: whatever is missing of the log
+//!    before such a mark is damage, and no crash's doing.
+//! 5. After a failed write or sync the log is dead for good: no waiter is ever told that its group is durable.
 //!
 //! Appending needs no fiber and may happen under latches; everything named `wait_` parks and needs none held. A crash
 //! leaves a prefix of the appended groups that includes all of the durable ones.
 
+pub mod behind;
 pub mod head;
 pub mod record;
 pub mod scan;
@@ -31,7 +34,7 @@ use parking_lot::Mutex;
 
 use crate::fault::{StoreError, StoreResult};
 use crate::store::Durability;
-use record::{records_crc, seal_group};
+use record::{durable_mark, records_crc, seal_group};
 use segments::Segments;
 
 use writer::Device;
@@ -61,6 +64,17 @@ struct Append {
     /// Start of the last group.
     last_start: u64,
     dirty: VecDeque<DirtyEntry>,
+}
+
+impl Append {
+    /// Puts a group at the end; `crc` is that of its records. Gives its start and end.
+    fn push(&mut self, group: &mut [u8], crc: u32) -> (u64, u64) {
+        let start = self.pending_start + self.pending.len() as u64;
+        self.last_crc = seal_group(group, crc, start, self.last_crc);
+        self.last_start = start;
+        self.pending.extend_from_slice(group);
+        (start, start + group.len() as u64)
+    }
 }
 
 struct Waiter {
@@ -329,15 +343,26 @@ impl Log {
     pub fn append(&self, group: &mut [u8], dirtied: impl FnOnce(u64, u64, &mut VecDeque<DirtyEntry>)) -> u64 {
         let crc = records_crc(group);
         let mut a = self.append.lock();
-        let start = a.pending_start + a.pending.len() as u64;
-        let end = start + group.len() as u64;
-        a.last_crc = seal_group(group, crc, start, a.last_crc);
-        a.last_start = start;
-        a.pending.extend_from_slice(group);
+        let (start, end) = a.push(group, crc);
         dirtied(start, end, &mut a.dirty);
         self.appended.store(end, Release);
         self.group_count.fetch_add(1, Relaxed);
         end
+    }
+
+    /// Takes what is pending, and a mark behind it; who appends gets the emptied `batch`. Gives the end and the start of the
+    /// last group.
+    fn take_pending(&self, batch: &mut Vec<u8>) -> (u64, u64) {
+        let mut mark = durable_mark(self.durable());
+        let crc = records_crc(&mark);
+        let mut a = self.append.lock();
+        if !a.pending.is_empty() {
+            let (_, end) = a.push(&mut mark, crc);
+            self.appended.store(end, Release);
+        }
+        std::mem::swap(&mut a.pending, batch);
+        a.pending_start += batch.len() as u64;
+        (a.pending_start, a.last_start)
     }
 
     /// Runs `f` over the dirty queue with the end of the stream, under the log's mutex.

@@ -31,6 +31,7 @@ const FORMAT_PAGE: u8 = 8;
 const USER: u8 = 9;
 const START: u8 = 10;
 const SHORTEN: u8 = 11;
+const DURABLE: u8 = 12;
 const SAME_PAGE: u8 = 0x80;
 
 fn number16(value: usize) -> [u8; 2] {
@@ -143,6 +144,14 @@ impl Group {
     }
 }
 
+/// A group that says how far the log was durable when it was written; its head is filled by [`seal_group`].
+pub fn durable_mark(lsn: u64) -> [u8; GROUP_HEAD + 9] {
+    let mut group = [0; GROUP_HEAD + 9];
+    group[GROUP_HEAD] = DURABLE;
+    group[GROUP_HEAD + 1..].copy_from_slice(&lsn.to_le_bytes());
+    group
+}
+
 /// Checksum of a group's records, computed before its LSN is known.
 pub fn records_crc(group: &[u8]) -> u32 {
     crc32c(&group[GROUP_HEAD..])
@@ -198,6 +207,8 @@ pub enum Record<'a> {
     User(u8, &'a [u8]),
     /// A life of the store begins.
     Start,
+    /// Up to here the log was durable when this was written, so nothing before may ever be missing.
+    Durable(u64),
 }
 
 /// A change of one page.
@@ -245,6 +256,9 @@ impl<'a> Records<'a> {
                 Some(Record::User(user_kind, self.take(len)?))
             }
             START => self.take(8).map(|_| Record::Start),
+            DURABLE => {
+                Some(Record::Durable(u64::from_le_bytes(self.take(8)?.try_into().expect("eight bytes"))))
+            }
             _ => {
                 if kind & SAME_PAGE == 0 {
                     let at = self.take(8)?;
@@ -387,6 +401,7 @@ mod tests {
                 Record::Page { at, change } => format!("{}.{} kind {}", at.0, at.1, change.kind),
                 Record::User(kind, payload) => format!("user {kind} {}", payload.len()),
                 Record::Start => "start".into(),
+                Record::Durable(lsn) => format!("durable {lsn}"),
             })
             .collect();
         assert_eq!(kinds, ["3.9 kind 1", "3.9 kind 2", "user 7 7", "3.0 kind 6"]);
@@ -400,6 +415,7 @@ mod tests {
             }
             Record::User(kind, payload) => format!("user kind {kind} payload {}", payload.escape_ascii()),
             Record::Start => "start".into(),
+            Record::Durable(lsn) => format!("durable {lsn}"),
         }
     }
 

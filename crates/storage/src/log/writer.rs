@@ -104,7 +104,7 @@ impl Device {
 
     /// Writes all that is pending; if `durable`, it is so on return. What fails is the log's end, before somebody else may write.
     pub(super) fn write_pending(&mut self, log: &Log, durable: bool) -> StoreResult<()> {
-        let (end, last_start) = take_batch(log, &mut self.batch);
+        let (end, last_start) = log.take_pending(&mut self.batch);
         let at_once = durable && log.written() == log.durable();
         let written = self.tail.write(log, &self.batch, if at_once { Sync::Data } else { Sync::None });
         written.inspect_err(|error| log.fail(error.to_string()))?;
@@ -167,14 +167,6 @@ fn write_wanted(log: &Log, sync_at: &mut Option<time::Instant>) -> StoreResult<(
         }
     }
     Ok(())
-}
-
-/// Takes what is pending; the writers get the emptied buffer of the batch before. Gives its end and the start of its last group.
-fn take_batch(log: &Log, batch: &mut Vec<u8>) -> (u64, u64) {
-    let mut a = log.append.lock();
-    std::mem::swap(&mut a.pending, batch);
-    a.pending_start += batch.len() as u64;
-    (a.pending_start, a.last_start)
 }
 
 fn sleep(log: &Log, until: time::Instant) {
