@@ -125,6 +125,7 @@ catalogue! {
     CHECKREAD checkread(1020, "HY000", table) "Record has changed since last read in table '{table}'; try restarting transaction";
     DISK_FULL disk_full(1021, "HY000", file, reason) "Disk full ({file}); waiting for someone to free some space... (errno: 28 \"{reason}\")";
     DUP_KEY dup_key(1022, "23000", table) "Can't write; duplicate key in table '{table}'";
+    ERROR_ON_READ error_on_read(1024, "HY000", file, errno, reason) "Error reading file '{file}' (errno: {errno} \"{reason}\")";
     ERROR_ON_WRITE error_on_write(1026, "HY000", file, errno, reason) "Error writing file '{file}' (errno: {errno} \"{reason}\")";
     FILSORT_ABORT filsort_abort(1028, "HY000", reason) "Sort aborted: {reason}";
     GET_ERRNO get_errno(1030, "HY000", errno, text, engine) "Got error {errno} \"{text}\" from storage engine {engine}";

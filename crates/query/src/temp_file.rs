@@ -6,13 +6,16 @@
 //! 1. A piece belongs to one temporary file from its first write on until that is dropped. Then the file system gets its
 //!    blocks back, and after that others may have it.
 //! 2. The lowest free piece is taken first; the system's files have holes where nothing is.
-//! 3. Nothing of this survives the process, nor need it.
+//! 3. What is read is what was written: the checksums of its blocks stay in memory, 4 octets for 4 KiB. A device that returns
+//!    anything else ends the statement; an index or a table made of it would stay.
+//! 4. Nothing of this survives the process, nor need it.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use keel_base::checksum::{crc32c, crc32c_append};
 use keel_base::{SqlError, SqlResult, errors};
 use keel_storage::runtime::fs::{self, File, OpenOptions, Sync};
 use keel_storage::runtime::rand;
@@ -23,6 +26,8 @@ use crate::host::Host;
 
 /// Octets of a piece: several times what is written at once.
 const PIECE: u64 = 256 << 10;
+/// Octets of a temporary file that have a checksum; a part of a piece.
+const BLOCK: u64 = 4 << 10;
 /// Files of the operating system: writes to one wait for each other.
 const SPACES: usize = 4;
 
@@ -50,11 +55,14 @@ struct Pieces {
     full: usize,
 }
 
-/// A temporary file; gives its space back when dropped.
+/// A temporary file, which grows at its end; gives its space back when dropped.
 pub(crate) struct TempFile {
     space: Arc<Space>,
     /// Where its pieces are.
     pieces: Vec<u32>,
+    /// CRC32C of each block; of the last one, of what there is of it.
+    sums: Vec<u32>,
+    length: u64,
 }
 
 impl TempSpace {
@@ -118,26 +126,70 @@ impl Pieces {
 impl TempFile {
     /// A new, empty one. May wait.
     pub fn create(host: &dyn Host) -> SqlResult<TempFile> {
-        Ok(TempFile { space: host.work_memory().files().next(host)?, pieces: Vec::new() })
+        let space = host.work_memory().files().next(host)?;
+        Ok(TempFile { space, pieces: Vec::new(), sums: Vec::new(), length: 0 })
     }
 
-    /// Writes at an offset, no further than the end of what was written. Waits.
-    pub fn write(&mut self, mut bytes: &[u8], mut offset: u64) -> SqlResult<()> {
+    /// Its octets.
+    pub fn len(&self) -> u64 {
+        self.length
+    }
+
+    /// Writes behind what was written. Waits.
+    pub fn append(&mut self, mut bytes: &[u8]) -> SqlResult<()> {
         while !bytes.is_empty() {
-            while self.pieces.len() as u64 <= offset / PIECE {
+            while self.pieces.len() as u64 <= self.length / PIECE {
                 self.pieces.push(self.space.pieces.lock().take());
             }
-            let (place, length) = self.place(offset, bytes.len());
+            let (place, length) = self.place(self.length, bytes.len());
             let (part, rest) = bytes.split_at(length);
             self.space.file.write_at(part, place, Sync::None).map_err(|e| self.error(&e))?;
+            self.sum(part);
             bytes = rest;
-            offset += length as u64;
         }
         Ok(())
     }
 
+    /// Goes past octets that were written.
+    fn sum(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let within = self.length % BLOCK;
+            let (part, rest) = bytes.split_at(bytes.len().min((BLOCK - within) as usize));
+            if within == 0 {
+                self.sums.push(0);
+            }
+            let sum = self.sums.last_mut().expect("a block has begun");
+            *sum = crc32c_append(*sum, part);
+            self.length += part.len() as u64;
+            bytes = rest;
+        }
+    }
+
     /// Fills a buffer from what was written. Waits.
-    pub fn read(&self, mut buffer: &mut [u8], mut offset: u64) -> SqlResult<()> {
+    pub fn read(&self, buffer: &mut [u8], offset: u64) -> SqlResult<()> {
+        let start = offset / BLOCK * BLOCK;
+        let end = (offset + buffer.len() as u64).next_multiple_of(BLOCK).min(self.length);
+        let within = (offset - start) as usize;
+        if within == 0 && end == offset + buffer.len() as u64 {
+            return self.read_blocks(buffer, start);
+        }
+        let mut whole = vec![0; (end - start) as usize];
+        self.read_blocks(&mut whole, start)?;
+        buffer.copy_from_slice(&whole[within..within + buffer.len()]);
+        Ok(())
+    }
+
+    /// Reads whole blocks, or up to the end, and makes sure that they are as they were written.
+    fn read_blocks(&self, bytes: &mut [u8], start: u64) -> SqlResult<()> {
+        self.read_unchecked(bytes, start)?;
+        let sums = &self.sums[(start / BLOCK) as usize..];
+        match bytes.chunks(BLOCK as usize).zip(sums).all(|(block, sum)| crc32c(block) == *sum) {
+            true => Ok(()),
+            false => Err(errors::error_on_read(self.space.path.display(), 0, "checksum does not fit")),
+        }
+    }
+
+    fn read_unchecked(&self, mut buffer: &mut [u8], mut offset: u64) -> SqlResult<()> {
         while !buffer.is_empty() {
             let (place, length) = self.place(offset, buffer.len());
             let (part, rest) = buffer.split_at_mut(length);
@@ -209,7 +261,8 @@ mod tests {
                     for (number, file) in files.iter_mut().enumerate() {
                         let end = (start + 100_000).min(length);
                         let bytes: Vec<u8> = (start..end).map(|at| content(number + round, at)).collect();
-                        file.write(&bytes, start as u64).unwrap();
+                        assert_eq!(file.len(), start as u64);
+                        file.append(&bytes).unwrap();
                     }
                 }
                 for (number, file) in files.iter().enumerate() {
@@ -220,6 +273,25 @@ mod tests {
                 }
                 let used = files.iter().flat_map(|file| &file.pieces).max().copied();
                 assert_eq!(used, Some(5), "two files of three pieces share each of the system's");
+            }
+        })
+        .done();
+    }
+
+    #[test]
+    fn what_the_device_changed_is_not_read() {
+        sim::run(sim::Options::new(4), || {
+            let mut file = TempFile::create(&*host()).unwrap();
+            file.append(&[7; 5000]).unwrap();
+            file.append(&[8; 5000]).unwrap();
+            let mut row = [0; 10];
+            file.read(&mut row, 4995).unwrap();
+            assert_eq!(row, [7, 7, 7, 7, 7, 8, 8, 8, 8, 8]);
+            let place = file.place(6000, 1).0;
+            file.space.file.write_at(&[9], place, Sync::None).unwrap();
+            for (offset, whole) in [(0, true), (4090, false), (5990, false), (8192, true)] {
+                let told = file.read(&mut row, offset).map_err(|error| error.code);
+                assert_eq!(told, if whole { Ok(()) } else { Err(1024) }, "{offset}");
             }
         })
         .done();

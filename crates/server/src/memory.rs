@@ -65,6 +65,14 @@ pub struct Budget {
     pub overdrawn: bool,
 }
 
+/// The least that a server can work with.
+const LIMIT_MIN: u64 = 64 * MIB;
+
+/// The whole where somebody asks for so much of it: no more than there is, no less than is needed.
+pub fn possible_limit(asked: u64) -> u64 {
+    asked.min(system::memory_bytes() & !(MIB - 1)).max(LIMIT_MIN)
+}
+
 /// The whole where nobody said how much: four fifths of what there is.
 pub fn default_limit() -> u64 {
     (system::memory_bytes() / 5 * 4) & !(MIB - 1)

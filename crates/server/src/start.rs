@@ -164,7 +164,7 @@ pub fn start_on_fiber(options: Options) -> Result<Server, StartError> {
     state.keeper.apply(&state);
     pace::apply(&state);
     let budget = state.keeper.budget(&state);
-    let fitted = fit_connections(&state, &options, &budget).into_iter().chain(options.pool_note());
+    let fitted = fit_connections(&state, &options, &budget).into_iter().chain(options.size_notes());
     let mut notes: Vec<String> = fitted.chain(budget.note()).chain(write_pid(&state, &options)).collect();
     notes.extend(lines::of(&options.given, &state.globals));
     let pid_file = options.pid_file();

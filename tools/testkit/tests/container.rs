@@ -74,6 +74,13 @@ fn a_small_container_serves_many_clients() {
     let process = rows.iter().find(|row| row[0] == "process").expect("the whole");
     assert_eq!(process[1], limit.to_string());
     assert!(process[3].parse::<u64>().expect("a number") < 256 * MIB, "{rows:?}");
+    // Sizes beyond the container's are not given to anybody, whatever the machine has.
+    let told =
+        client.run("SET GLOBAL innodb_buffer_pool_size = 1073741824").expect_err("there is less").to_string();
+    assert!(told.contains("Out of memory"), "{told}");
+    client.run("SET GLOBAL keel_memory_limit = 1073741824").expect("as much as there is");
+    let whole = client.one("SELECT @@keel_memory_limit").expect("known").scalar();
+    assert_eq!(whole, Some((256 * MIB).to_string()));
     server.stop().expect("stops");
 }
 

@@ -80,7 +80,7 @@ impl Store {
             Some(file) => file,
             None => self.file.insert(TempFile::create(self.memory.host())?),
         };
-        file.write(&self.tail, self.filed)?;
+        file.append(&self.tail)?;
         self.filed += self.tail.len() as u64;
         self.tail = Vec::with_capacity(WRITE_BYTES * 2);
         self.memory.shrink();

@@ -48,7 +48,6 @@ pub(super) fn record(bytes: &[u8], at: usize) -> (Range<usize>, Range<usize>) {
 /// Records on disk, one after the other.
 pub(super) struct Run {
     file: TempFile,
-    length: u64,
     /// How often its records were merged.
     pub merges: u32,
 }
@@ -56,12 +55,12 @@ pub(super) struct Run {
 impl Run {
     /// A run without records.
     pub fn create(host: &dyn Host) -> SqlResult<Run> {
-        Ok(Run { file: TempFile::create(host)?, length: 0, merges: 0 })
+        Ok(Run { file: TempFile::create(host)?, merges: 0 })
     }
 
     /// Its octets.
     pub fn len(&self) -> u64 {
-        self.length
+        self.file.len()
     }
 
     /// Fills a buffer from an offset.
@@ -71,8 +70,7 @@ impl Run {
 
     /// Writes the buffer's records behind the others, and empties it.
     pub fn append(&mut self, buffer: &mut Vec<u8>) -> SqlResult<()> {
-        self.file.write(buffer, self.length)?;
-        self.length += buffer.len() as u64;
+        self.file.append(buffer)?;
         buffer.clear();
         Ok(())
     }
@@ -195,7 +193,7 @@ impl Reader {
         self.buffer.drain(..start);
         self.at = 0;
         while self.buffer.len() < count {
-            let left = (run.length - self.offset).min(self.read_bytes.max(count) as u64) as usize;
+            let left = (run.len() - self.offset).min(self.read_bytes.max(count) as u64) as usize;
             if left == 0 {
                 return Ok(false);
             }

@@ -139,7 +139,7 @@ impl Partition {
                 None => self.file.insert(TempFile::create(self.memory.host())?),
             };
             let (offset, length) = (self.file_bytes, block.bytes.len());
-            file.write(&block.bytes, offset)?;
+            file.append(&block.bytes)?;
             self.file_bytes += length as u64;
             Place::File { offset, length }
         };

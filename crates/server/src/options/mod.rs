@@ -397,11 +397,11 @@ impl Options {
         config
     }
 
-    /// All memory that the server may use: what was asked for, else a share of what there is.
+    /// All memory that the server may use: what was asked for, as far as it is there, else a share of what there is.
     pub fn memory_limit(&self) -> u64 {
         match self.number("keel_memory_limit") {
             0 => memory::default_limit(),
-            asked => asked,
+            asked => memory::possible_limit(asked),
         }
     }
 
@@ -422,12 +422,14 @@ impl Options {
         }
     }
 
-    /// What to say of a pool that is smaller than was asked for.
-    pub fn pool_note(&self) -> Option<String> {
-        let asked = self.setting("innodb_buffer_pool_size")?.as_u64();
-        let (given, there) = (self.pool_bytes() >> 20, system::memory_bytes() >> 20);
-        (asked >> 20 > given).then(|| {
-            format!("innodb_buffer_pool_size is {given}M, not {}M: there are {there}M of memory", asked >> 20)
+    /// What to say of a pool, or of all memory, that is not as large as was asked for.
+    pub fn size_notes(&self) -> impl Iterator<Item = String> {
+        let there = system::memory_bytes() >> 20;
+        let sizes =
+            [("innodb_buffer_pool_size", self.pool_bytes()), ("keel_memory_limit", self.memory_limit())];
+        sizes.into_iter().filter_map(move |(name, given)| {
+            let (asked, given) = (self.setting(name)?.as_u64() >> 20, given >> 20);
+            (asked > given).then(|| format!("{name} is {given}M, not {asked}M: there are {there}M of memory"))
         })
     }
 

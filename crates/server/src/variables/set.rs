@@ -308,6 +308,7 @@ fn check_value(core: &Core, id: VarId, global: bool, value: &Value) -> SqlResult
             }
         }
         "innodb_buffer_pool_size" => size::accept_pool(variable, value),
+        "keel_memory_limit" => size::accept_limit(variable, value),
         _ if counters::are_named_by(name) => {
             counters::accept(variable, value, core.state.globals.get(id).clone())
         }
