@@ -33,6 +33,7 @@ use crate::flush_batch::Unsynced;
 use crate::layout::{AT_LSN, PAGE};
 use crate::page::PageRef;
 use crate::page::touched::{Touched, UNIT};
+use crate::registry::REGISTRY;
 use crate::space::Space;
 
 /// Pages of one batch.
@@ -298,8 +299,8 @@ impl Doublewrite {
     }
 }
 
-/// Lays the units over those pages that are torn; says how many. A page that this does not make whole is left as it is:
-/// whoever reads it meets the error.
+/// Lays the units over those pages that are torn; says how many. A page that this does not make whole, or that the device does
+/// not give, is left as it is: whoever reads it meets the error.
 fn mend_in_place(patches: &[(Arc<Space>, &Patch<'_>)]) -> StoreResult<u64> {
     let offset = |patch: &Patch<'_>| u64::from(patch.page) * PAGE as u64;
     let mut pages = AlignedBuf::new(patches.len() * PAGE);
@@ -318,6 +319,10 @@ fn mend_in_place(patches: &[(Arc<Space>, &Patch<'_>)]) -> StoreResult<u64> {
                 let got = space.file.read_some_at(page, offset(patch));
                 let got = got.map_err(|e| space.io_error(patch.page, "read", e))?;
                 page[got..].fill(0);
+            }
+            Err(error) if space.id > REGISTRY => {
+                eprintln!("keel: a page may be torn: {}", space.io_error(patch.page, "read", error));
+                continue;
             }
             Err(error) => return Err(space.io_error(patch.page, "read", error)),
         }

@@ -123,6 +123,20 @@ fn a_life_without_copies_of_pages_forgets_those_of_the_life_before() {
 }
 
 #[test]
+fn a_page_that_the_device_does_not_give_ends_no_start_that_needs_nothing_of_it() {
+    let disk = stopped(10);
+    on(&disk, 11, || {
+        // All reads of the tree fail until the engine is open.
+        sim::fail_times(sim::Op::Read, "t2.kt", 5, 0, u64::MAX);
+        let engine = open();
+        assert_eq!(count(&engine, 3).expect("readable"), 400);
+        assert!(count(&engine, 2).expect_err("the device gives nothing").to_string().contains("t2.kt"));
+        engine.shutdown().expect("stops");
+    });
+    on(&disk, 12, || assert_eq!(count(&open(), 2).expect("readable"), 400));
+}
+
+#[test]
 fn a_log_that_lost_its_end_is_noticed() {
     let disk = stopped(4);
     // Zeros behind the first block of each file: the log would seem to end before its checkpoint.
