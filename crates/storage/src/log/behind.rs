@@ -5,7 +5,7 @@
 
 use keel_runtime::fs::AlignedBuf;
 
-use super::record::{GROUP_HEAD, Record, Records, check_group, group_len};
+use super::record::{GROUP_HEAD, Record, Records, begins_group, check_group, group_len};
 use super::segments::{BLOCK, Segments};
 use crate::fault::StoreResult;
 
@@ -64,7 +64,9 @@ pub fn look_behind(segments: &Segments, end: u64) -> StoreResult<Option<Behind>>
 fn group_at(bytes: &[u8], lsn: u64) -> Option<&[u8]> {
     let len = group_len(bytes).filter(|len| (GROUP_HEAD + 1..=FOUND_MAX).contains(len))?;
     let group = bytes.get(..len)?;
-    // Old groups are full of words that could be lengths: their records tell most of these apart, far cheaper than a checksum.
-    let sound = Records::new(group).all(|record| record.is_ok()) && check_group(group, lsn).is_some();
+    // Old groups are full of words that could be lengths: what follows tells most of these apart, far cheaper than a checksum.
+    let sound = begins_group(group[GROUP_HEAD])
+        && Records::new(group).all(|record| record.is_ok())
+        && check_group(group, lsn).is_some();
     sound.then_some(group)
 }

@@ -185,6 +185,11 @@ pub fn group_len(bytes: &[u8]) -> Option<usize> {
     (GROUP_HEAD..=GROUP_MAX).contains(&len).then_some(len)
 }
 
+/// Whether a group's first record can begin with this byte.
+pub fn begins_group(kind: u8) -> bool {
+    (INSERT..=DURABLE).contains(&kind)
+}
+
 /// Checks a whole group; gives its checksum and its predecessor's.
 pub fn check_group(group: &[u8], lsn: u64) -> Option<(u32, u32)> {
     let before = word(group, 4)?;
