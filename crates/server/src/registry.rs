@@ -127,6 +127,12 @@ impl Activity {
         self.since = now;
         self.number = 0;
         self.fiber = Some(fiber::current());
+        self.show(text);
+    }
+
+    /// Notes the statement that runs.
+    #[inline]
+    pub fn show(&mut self, text: &[u8]) {
         self.text.clear();
         self.text.extend_from_slice(shown_text(text));
     }

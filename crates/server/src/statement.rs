@@ -188,14 +188,14 @@ fn run_more(core: &mut Core, statement: &Statement, params: &[Value]) -> SqlResu
             let Some(prepared) = core.statements.named(name) else {
                 return Err(errors::unknown_stmt_handler(name, "EXECUTE"));
             };
-            let (source, wanted) = (prepared.source.clone(), prepared.params);
-            execute_using(core, source, wanted, "SELECT", using, params)
+            let run = Run::of(prepared);
+            execute_using(core, run, "SELECT", using, params)
         }
         Statement::ExecuteImmediate { source, using } => {
             refuse_queries("EXECUTE IMMEDIATE", source)?;
             let text = text_of(core, "EXECUTE IMMEDIATE", source, params)?;
             let prepared = prepare(core, &text)?;
-            execute_using(core, prepared.source, prepared.params, "EXECUTE IMMEDIATE", using, params)
+            execute_using(core, Run::of(&prepared), "EXECUTE IMMEDIATE", using, params)
         }
         Statement::Deallocate(name) => {
             core.count(Counter::DeallocateSql, 1);
@@ -274,14 +274,31 @@ fn text_of(core: &mut Core, clause: &str, source: &Expr, params: &[Value]) -> Sq
     }
 }
 
+/// What EXECUTE needs of a prepared statement.
+struct Run {
+    source: Source,
+    /// How many parameters it takes.
+    wanted: usize,
+    text: Arc<[u8]>,
+    changes_rows: bool,
+}
+
+impl Run {
+    fn of(prepared: &Prepared) -> Run {
+        let (source, text) = (prepared.source.clone(), prepared.text.clone());
+        Run { source, wanted: prepared.params, text, changes_rows: prepared.changes_rows() }
+    }
+}
+
+/// What EXECUTE runs, with the values of its parameters.
 fn execute_using(
     core: &mut Core,
-    source: Source,
-    wanted: usize,
+    run: Run,
     clause: &str,
     using: &[Expr],
     params: &[Value],
 ) -> SqlResult<Outcome> {
+    let Run { source, wanted, text, changes_rows } = run;
     if using.len() != wanted {
         return Err(errors::wrong_arguments("EXECUTE"));
     }
@@ -294,6 +311,13 @@ fn execute_using(
         });
     }
     let source = if marks.is_empty() { source } else { marked(core, source, wanted, &marks)? };
+    // From here on the process list and the deadlocks show what runs, not the EXECUTE that says so.
+    let mut activity = core.client.activity.lock();
+    activity.show(&text);
+    if !activity.is_autocommit || changes_rows {
+        activity.note_parameters(&values);
+    }
+    drop(activity);
     Ok(Outcome::Run { source, params: values })
 }
 

@@ -269,6 +269,11 @@ fn gaps_text_keys_and_prepared_statements_are_told() {
     let (mut c, d) = (begin(&running, &[]), begin(&running, &[&by_name(2)]));
     let statement = c.prepare("UPDATE t SET k = ? WHERE name = ?").unwrap();
     c.execute(&statement, &[keel_value::Value::Int(5), keel_value::Value::bytes(b"name 1")]).unwrap();
+    let mut d = d;
+    for sql in ["PREPARE again FROM 'UPDATE t SET k = ? WHERE name = ?'", "SET @k = 6, @name = 'name 2'"] {
+        d.query(sql).unwrap();
+    }
+    d.query("EXECUTE again USING @k, @name").unwrap();
     cross(&mut watcher, vec![(c, by_name(2)), (d, by_name(1))]);
     let told = rows(
         &mut watcher,
@@ -277,9 +282,10 @@ fn gaps_text_keys_and_prepared_statements_are_told() {
     assert_eq!(told, [["name", "'name 1', 1"], ["name", "'name 2', 2"]]);
     let prepared = rows(
         &mut watcher,
-        "SELECT STATEMENT, PARAMETERS FROM information_schema.KEEL_DEADLOCK_STATEMENTS WHERE DEADLOCK_ID = 2 AND PARAMETERS IS NOT NULL",
+        "SELECT STATEMENT, PARAMETERS FROM information_schema.KEEL_DEADLOCK_STATEMENTS WHERE DEADLOCK_ID = 2 AND PARAMETERS IS NOT NULL ORDER BY PARAMETERS",
     );
-    assert_eq!(prepared, [["UPDATE t SET k = ? WHERE name = ?", "5, 'name 1'"]]);
+    let update = "UPDATE t SET k = ? WHERE name = ?";
+    assert_eq!(prepared, [[update, "5, 'name 1'"], [update, "6, 'name 2'"]]);
     running.stop();
 }
 
