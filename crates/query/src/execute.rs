@@ -431,6 +431,13 @@ impl Database {
         params: &[Value],
         sink: &mut dyn RowSink,
     ) -> SqlResult<Completion> {
+        let listed = match &*plan.statement {
+            Statement::Maintain(what) => &what.tables[..],
+            Statement::DropTable(drop) => &drop.tables[..],
+            Statement::DropView { names, .. } => &names[..],
+            _ => &[],
+        };
+        session.refuse_same_name(listed.iter().map(|name| (name, None)))?;
         if plan.kind.defines_temporary() {
             session.refuse_in_closed_branch()?;
             if session.is_read_only() {

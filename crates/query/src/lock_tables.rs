@@ -219,8 +219,28 @@ fn want(wanted: &mut Vec<Wanted>, what: Lockable, write: bool) {
     }
 }
 
+impl Session {
+    /// 1066 where two tables of a statement have one name. The statement says so by itself: it has no effect then, and the
+    /// transaction stays open.
+    pub fn refuse_same_name<'t>(
+        &self,
+        tables: impl Iterator<Item = (&'t ast::ObjectName, Option<&'t str>)>,
+    ) -> SqlResult<()> {
+        let mut seen: Vec<(&str, &str)> = Vec::with_capacity(tables.size_hint().0);
+        for (table, alias) in tables {
+            let name = (crate::ddl::schema_of(self, table)?, alias.unwrap_or(&table.name));
+            if seen.contains(&name) {
+                return Err(errors::nonuniq_table(name.1));
+            }
+            seen.push(name);
+        }
+        Ok(())
+    }
+}
+
 impl Database {
-    /// LOCK TABLES: commits what is open and gives back what was locked before. Waits.
+    /// LOCK TABLES: commits what is open and gives back what was locked before, also where a table is then not found or
+    /// not locked in time. Waits.
     pub fn lock_named_tables(
         &self,
         session: &mut Session,
@@ -228,6 +248,7 @@ impl Database {
         wait: Option<&LockWait>,
     ) -> SqlResult<()> {
         session.diagnostics.clear();
+        session.refuse_same_name(tables.iter().map(|table| (&table.table, table.alias.as_deref())))?;
         session.refuse_in_branch()?;
         self.commit_implicitly(session)?;
         session.named_locks.release();
@@ -362,18 +383,12 @@ impl Database {
     fn wanted(&self, session: &Session, tables: &[ast::TableLock]) -> SqlResult<(Vec<Wanted>, Vec<Name>)> {
         let mut wanted: Vec<Wanted> = Vec::with_capacity(tables.len());
         let mut names: Vec<Name> = Vec::with_capacity(tables.len());
-        let mut seen: Vec<(Arc<str>, &str)> = Vec::with_capacity(tables.len());
         let mut below: Vec<(Arc<TableDef>, bool)> = Vec::new();
         for named in tables {
             let db = crate::ddl::schema_of(session, &named.table)?;
             let view = self.catalog().view(db, &named.table.name).cloned();
             if let Some(view) = view {
                 let alias = named.alias.as_deref().unwrap_or(&named.table.name);
-                let name = (view.schema.clone(), alias);
-                if seen.contains(&name) {
-                    return Err(errors::nonuniq_table(alias));
-                }
-                seen.push(name);
                 let write = !matches!(named.kind, TableLockKind::Read | TableLockKind::ReadLocal);
                 names.push(Name { lock: view.lock.clone(), alias: alias.into(), write });
                 let (views, tables) = self.reach(session, &view)?;
@@ -395,11 +410,6 @@ impl Database {
                 continue;
             }
             let alias = named.alias.as_deref().unwrap_or(&named.table.name);
-            let name = (table.schema.clone(), alias);
-            if seen.contains(&name) {
-                return Err(errors::nonuniq_table(alias));
-            }
-            seen.push(name);
             let write = !matches!(named.kind, TableLockKind::Read | TableLockKind::ReadLocal);
             names.push(Name { lock: table.shared.lock.clone(), alias: alias.into(), write });
             want(&mut wanted, Lockable::Table(table), write);

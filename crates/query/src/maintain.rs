@@ -34,7 +34,6 @@ pub(crate) fn run(
     what: &Maintain,
     sink: &mut dyn RowSink,
 ) -> SqlResult<Completion> {
-    refuse_twice(session, &what.tables)?;
     let word = match what.op {
         MaintainOp::Check => "check",
         MaintainOp::Analyze => "analyze",
@@ -55,19 +54,6 @@ pub(crate) fn run(
         sink.breathe()?;
     }
     Ok(Completion { affected_rows: rows, had_rows: true, ..Completion::default() })
-}
-
-/// 1066 where a table is named twice.
-fn refuse_twice(session: &Session, tables: &[ObjectName]) -> SqlResult<()> {
-    for (place, name) in tables.iter().enumerate() {
-        let schema = crate::ddl::schema_of(session, name)?;
-        for other in tables[..place].iter().filter(|other| other.name == name.name) {
-            if crate::ddl::schema_of(session, other)? == schema {
-                return Err(errors::nonuniq_table(&name.name));
-            }
-        }
-    }
-    Ok(())
 }
 
 fn columns() -> Arc<ResultColumns> {
