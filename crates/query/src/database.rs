@@ -370,6 +370,7 @@ impl Database {
             shapes: inputs.shapes.into(),
             dependencies,
             views: notes.views,
+            locks_view: notes.locks_view,
             uses,
             body,
             rows_examined: notes.rows_examined,
@@ -478,8 +479,10 @@ impl Database {
                 if matches!(within, Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_)) {
                     // A change that is explained wants what it would want to run.
                     let mut changing = Notes::default();
-                    self.body(cx, within, &mut changing)?;
-                    notes.needs = changing.needs;
+                    let (_, body) = self.body(cx, within, &mut changing)?;
+                    let wanted = dependencies(&body, &changing, cx.catalog);
+                    let uses = uses(within, &body, std::mem::take(&mut changing.uses));
+                    notes.take_explained(changing, &wanted, uses);
                 }
                 (K::Explain, Body::Explain(Box::new(plan)))
             }
@@ -714,6 +717,7 @@ fn dependencies(body: &Body, notes: &Notes, catalog: &Catalog) -> Vec<Dependency
     let dependency = |(table, written): (&Arc<TableDef>, bool)| Dependency {
         table: table.clone(),
         written,
+        locked: written || notes.locked.iter().any(|locked| Arc::ptr_eq(locked, table)),
         named: is_named(table),
         made: catalog.makes(table),
     };

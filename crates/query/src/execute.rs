@@ -194,7 +194,11 @@ impl Database {
         plan: &Arc<Plan>,
         params: &[Value],
     ) -> SqlResult<Completion> {
-        self.dispatch_within(session, plan, params, &mut crate::result::Collect::default())
+        // What fills a temporary table has not passed yet, and may lock rows that last.
+        let writes = session.passes.is_empty() && plan.writes_lasting();
+        self.within_gate(session, writes, |session| {
+            self.dispatch_within(session, plan, params, &mut crate::result::Collect::default())
+        })
     }
 
     /// Shares the plan's tables and makes sure that it still fits. Locks of a transaction are kept by the session; others
@@ -501,7 +505,7 @@ impl Database {
 
 /// READ ONLY transactions write no tables that last.
 fn refuse_read_only(session: &Session, plan: &Plan) -> SqlResult<()> {
-    match session.is_read_only() && plan.writes_lasting() {
+    match session.is_read_only() && (plan.writes_lasting() || plan.locks_view) {
         true => Err(errors::cant_execute_in_read_only_transaction()),
         false => Ok(()),
     }

@@ -151,9 +151,12 @@ pub(super) fn plan_select(
 ) -> SqlResult<SelectPlan> {
     let takes_aggregates = binder.changing != Some(std::ptr::from_ref(select) as usize);
     binder.scopes.push(Scope { takes_aggregates, ..Scope::default() });
-    let around = std::mem::replace(&mut binder.locks_own, lock.is_some() && takes_aggregates);
+    let around = (binder.locks_own, binder.updates_at);
+    binder.locks_own = lock.is_some() && takes_aggregates;
+    let updates = binder.locks_own && lock.is_some_and(|lock| lock.update);
+    binder.updates_at = updates.then_some((binder.derived_depth, binder.subquery_depth));
     let bound = bind_parts(binder, select, order, limit, lock.is_none());
-    binder.locks_own = around;
+    (binder.locks_own, binder.updates_at) = around;
     let scope = binder.pop_scope();
     let plan = assemble(binder, select, bound?, scope, lock)?;
     Ok(plan)
