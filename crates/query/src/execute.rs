@@ -489,14 +489,18 @@ impl Database {
             Statement::Maintain(what) => return maintain::run(self, session, what, sink),
             definition if self.passes_over(session, definition) => {}
             definition => {
-                let dropped = self.check_named(session, definition)?;
+                let locks = self.check_named(session, definition)?;
                 // Of a text the parameters are its literals, which a definition reads in its tree.
                 let params = if plan.literals.is_some() { &[] } else { params };
-                let done = self.define(session, definition, params)?;
-                if matches!(definition, Statement::DropTable(_)) {
-                    Database::forget_dropped(session, &dropped);
+                let done = self.define(session, definition, params);
+                match definition {
+                    Statement::DropTable(_) if done.is_ok() => Database::forget_dropped(session, &locks),
+                    Statement::CreateTable(create) if create.or_replace => {
+                        self.forget_replaced(session, &create.name, &locks);
+                    }
+                    _ => {}
                 }
-                return Ok(done);
+                return done;
             }
         }
         Ok(Completion::default())

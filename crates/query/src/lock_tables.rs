@@ -451,7 +451,8 @@ impl Database {
         Ok(())
     }
 
-    /// Refuses a definition of tables that LOCK TABLES does not let the session change. Gives what a DROP gives back.
+    /// Refuses a definition of tables that LOCK TABLES does not let the session change. Gives what a DROP or a
+    /// CREATE OR REPLACE gives back.
     pub(crate) fn check_named(
         &self,
         session: &Session,
@@ -462,7 +463,7 @@ impl Database {
             return Ok(Vec::new());
         }
         let changed = match statement {
-            Statement::CreateTable(create) => return Err(errors::table_not_locked(&create.name.name)),
+            Statement::CreateTable(create) => return self.check_created(session, create),
             Statement::DropTable(drop) => &drop.tables[..],
             Statement::AlterTable(alter) => std::slice::from_ref(&alter.table),
             Statement::AlterSequence(alter) => std::slice::from_ref(&alter.name),
@@ -490,9 +491,47 @@ impl Database {
         Ok(locks)
     }
 
+    /// The same of CREATE TABLE, which may find or replace a table that is locked for writing. Gives what it may replace.
+    fn check_created(&self, session: &Session, create: &ast::CreateTable) -> SqlResult<Vec<Arc<TableLock>>> {
+        let named = &session.named_locks;
+        // What a temporary table hides is what is made.
+        let schema = crate::ddl::schema_of(session, &create.name)?;
+        let found = self.catalog().table(schema, &create.name.name).cloned();
+        let table = found.ok_or_else(|| errors::table_not_locked(&create.name.name))?;
+        named.check(&table, true)?;
+        if let Some(like) = &create.like {
+            let like = self.find_table(session, like).map_err(|error| named.unknown(&like.name, error))?;
+            if !like.is_temporary() {
+                named.check(&like, false)?;
+            }
+        }
+        Ok(vec![table.shared.lock.clone()])
+    }
+
     /// A DROP has been done: its tables are locked no more.
     pub(crate) fn forget_dropped(session: &mut Session, locks: &[Arc<TableLock>]) {
         locks.iter().for_each(|lock| session.named_locks.forget(lock));
+    }
+
+    /// A CREATE has been tried: what it put in another table's place is locked under its own name alone. Where it failed there
+    /// may be neither.
+    pub(crate) fn forget_replaced(
+        &self,
+        session: &mut Session,
+        name: &ast::ObjectName,
+        locks: &[Arc<TableLock>],
+    ) {
+        let schema = crate::ddl::schema_of(session, name).unwrap_or_default();
+        let now = self.catalog().table(schema, &name.name).cloned();
+        for lock in locks {
+            match now.as_ref().filter(|now| Arc::ptr_eq(&now.shared.lock, lock)) {
+                Some(table) => {
+                    let stays = |name: &Name| !Arc::ptr_eq(&name.lock, lock) || *name.alias == *table.name;
+                    session.named_locks.names.retain(stays);
+                }
+                None => session.named_locks.forget(lock),
+            }
+        }
     }
 }
 
