@@ -735,14 +735,13 @@ fn uses(statement: &Statement, body: &Body, mut queried: Vec<TableUse>) -> Vec<T
         return uses(statement, &analyzed.body, queried);
     }
     let through = match body {
-        Body::Insert(plan) => plan.through.as_ref(),
-        Body::Update(plan) => plan.through.as_ref(),
-        Body::Delete(plan) => plan.through.as_ref(),
+        Body::Insert(plan) => plan.through.as_ref().map(|_| &plan.table),
+        Body::Update(plan) => plan.through.as_ref().map(|_| &plan.targets.table),
+        Body::Delete(plan) => plan.through.as_ref().map(|_| &plan.targets.table),
         _ => None,
     };
-    if let Some(view) = through {
-        let used = queried.iter_mut().find(|used| Arc::ptr_eq(&used.lock, &view.lock));
-        used.into_iter().for_each(|used| used.writes = true);
+    if let Some(table) = through {
+        queried.push(TableUse::through_view(table));
         return queried;
     }
     let (table, alias) = match (body, statement) {
@@ -758,7 +757,12 @@ fn uses(statement: &Statement, body: &Body, mut queried: Vec<TableUse>) -> Vec<T
                 let is_target = |used: &&mut TableUse| {
                     *used.alias == *alias && Arc::ptr_eq(&used.lock, &table.shared.lock)
                 };
-                queried.iter_mut().filter(is_target).for_each(|used| used.writes = true);
+                match queried.iter_mut().find(is_target) {
+                    Some(used) => used.writes = true,
+                    // The table of a view has no alias in the statement.
+                    None if !table.is_temporary() => queried.push(TableUse::through_view(table)),
+                    None => {}
+                }
             }
             return queried;
         }

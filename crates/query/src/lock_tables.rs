@@ -83,6 +83,9 @@ impl NamedLocks {
         let mut taken = Vec::with_capacity(plan.uses.len());
         for used in &plan.uses {
             let place = self.check_use(used)?;
+            if used.in_view {
+                continue;
+            }
             if taken.contains(&place) && !used.is_view {
                 return Err(errors::table_not_locked(&used.alias));
             }
@@ -417,8 +420,10 @@ impl Database {
         // The tables of views can be used by their own names too.
         for (table, write) in below {
             let lock = &table.shared.lock;
-            if !names.iter().any(|name| Arc::ptr_eq(&name.lock, lock) && *name.alias == *table.name) {
-                names.push(Name { lock: lock.clone(), alias: (&*table.name).into(), write });
+            let is_own = |name: &&mut Name| Arc::ptr_eq(&name.lock, lock) && *name.alias == *table.name;
+            match names.iter_mut().find(is_own) {
+                Some(name) => name.write |= write,
+                None => names.push(Name { lock: lock.clone(), alias: (&*table.name).into(), write }),
             }
         }
         Ok((wanted, names))

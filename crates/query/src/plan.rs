@@ -30,12 +30,20 @@ pub(crate) struct TableUse {
     pub writes: bool,
     /// A view, of which LOCK TABLES asks no alias.
     pub is_view: bool,
+    /// A table that a view names, changed or locked through it: it takes no name of its own from LOCK TABLES.
+    pub in_view: bool,
 }
 
 impl TableUse {
     /// Under its own name.
     pub fn of(table: &TableDef, writes: bool) -> TableUse {
-        TableUse { lock: table.shared.lock.clone(), alias: table.name.clone(), writes, is_view: false }
+        let (lock, alias) = (table.shared.lock.clone(), table.name.clone());
+        TableUse { lock, alias, writes, is_view: false, in_view: false }
+    }
+
+    /// Changed or locked through a view.
+    pub fn through_view(table: &TableDef) -> TableUse {
+        TableUse { in_view: true, ..TableUse::of(table, true) }
     }
 
     /// As a query names it.
@@ -293,12 +301,14 @@ impl Notes {
         for named in &binder.views {
             if !named.in_view {
                 let (lock, alias) = (named.view.lock.clone(), named.alias.clone());
-                self.uses.push(TableUse { lock, alias, writes: false, is_view: true });
+                self.uses.push(TableUse { lock, alias, writes: false, is_view: true, in_view: false });
             }
             if !self.views.iter().any(|view| Arc::ptr_eq(view, &named.view)) {
                 self.views.push(named.view.clone());
             }
         }
+        let locked = binder.named.iter().filter(of_table).filter(|named| named.in_view && named.locks);
+        self.uses.extend(locked.map(|named| TableUse::through_view(&named.table)));
         self.assigned.extend_from_slice(&binder.assigned);
         binder.needs.iter().for_each(|need| check::add(&mut self.needs, need.clone()));
     }
