@@ -243,8 +243,21 @@ impl Session {
 
 impl Database {
     /// LOCK TABLES: commits what is open and gives back what was locked before, also where a table is then not found or
-    /// not locked in time. Waits.
+    /// not locked in time. Under `autocommit=0` a transaction is open then. Waits.
     pub fn lock_named_tables(
+        &self,
+        session: &mut Session,
+        tables: &[ast::TableLock],
+        wait: Option<&LockWait>,
+    ) -> SqlResult<()> {
+        self.lock_listed(session, tables, wait)?;
+        if session.named_locks.is_in_force() {
+            self.open_if_needed(session);
+        }
+        Ok(())
+    }
+
+    fn lock_listed(
         &self,
         session: &mut Session,
         tables: &[ast::TableLock],
@@ -288,7 +301,7 @@ impl Database {
             kind: TableLockKind::Read,
         };
         let tables: Vec<ast::TableLock> = tables.iter().map(lock).collect();
-        self.lock_named_tables(session, &tables, None)
+        self.lock_listed(session, &tables, None)
     }
 
     /// FLUSH TABLES: waits until nobody uses those that are named. There is nothing to close.
