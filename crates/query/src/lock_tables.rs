@@ -94,6 +94,14 @@ impl NamedLocks {
         Ok(())
     }
 
+    /// 1100 where a view is not locked.
+    fn check_view(&self, view: &View) -> SqlResult<()> {
+        match self.names.iter().any(|name| Arc::ptr_eq(&name.lock, &view.lock)) {
+            true => Ok(()),
+            false => Err(errors::table_not_locked(&view.name)),
+        }
+    }
+
     /// What is said of a table that there is not: while tables are locked, that it is none of them.
     pub fn unknown(&self, alias: &str, error: SqlError) -> SqlError {
         if self.is_in_force() { errors::table_not_locked(alias) } else { error }
@@ -223,6 +231,19 @@ fn want(wanted: &mut Vec<Wanted>, what: Lockable, write: bool) {
 }
 
 impl Session {
+    /// 1100 where LOCK TABLES lets the session not read a table, as SHOW CREATE TABLE does.
+    pub fn refuse_unlocked_table(&self, table: &TableDef) -> SqlResult<()> {
+        match self.named_locks.is_in_force() && !table.is_temporary() && !table.is_virtual() {
+            true => self.named_locks.check(table, false),
+            false => Ok(()),
+        }
+    }
+
+    /// The same of a view.
+    pub fn refuse_unlocked_view(&self, view: &View) -> SqlResult<()> {
+        if self.named_locks.is_in_force() { self.named_locks.check_view(view) } else { Ok(()) }
+    }
+
     /// 1066 where two tables of a statement have one name. The statement says so by itself: it has no effect then, and the
     /// transaction stays open.
     pub fn refuse_same_name<'t>(
@@ -492,7 +513,11 @@ impl Database {
         };
         let mut locks = Vec::with_capacity(changed.len());
         for name in changed {
-            let table = self.find_table(session, name)?;
+            let found = self.find_table(session, name);
+            let table = found.map_err(|error| match error.code {
+                code::NO_SUCH_TABLE | code::WRONG_OBJECT => named.unknown(&name.name, error),
+                _ => error,
+            })?;
             if table.is_temporary() {
                 continue;
             }
