@@ -82,6 +82,9 @@ fn check(core: &mut Core, item: &SetItem, params: &[Value], changes: &mut Vec<Ch
                 None => Accepted::exactly(default_value(core, id, global)?),
             };
             report_truncation(core, table().get(id), accepted.truncated_from)?;
+            if table().get(id).name == "sql_log_bin" && !global && core.sql.in_transaction() {
+                return Err(errors::inside_transaction_prevents_switch_sql_log_bin());
+            }
             if *scope == VarScope::Default
                 && let Some(change) = for_next_transaction(table().get(id), &accepted.setting)
             {
