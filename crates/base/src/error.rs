@@ -340,6 +340,7 @@ catalogue! {
     XAER_RMERR xaer_rmerr(1401, "XAE03") "XAER_RMERR: Fatal error occurred in the transaction branch - check your data for consistency";
     XAER_OUTSIDE xaer_outside(1400, "XAE09") "XAER_OUTSIDE: Some work is done outside global transaction";
     XA_RBROLLBACK xa_rbrollback(1402, "XA100") "XA_RBROLLBACK: Transaction branch was rolled back";
+    INSIDE_TRANSACTION_PREVENTS_SWITCH_SQL_LOG_BIN inside_transaction_prevents_switch_sql_log_bin(1694, "HY000") "Cannot modify @@session.sql_log_bin inside a transaction";
     MULTI_UPDATE_KEY_CONFLICT multi_update_key_conflict(1706, "HY000", first, second) "Primary key/partition key update is not allowed since the table is updated both as '{first}' and '{second}'";
     PARTITION_CLAUSE_ON_NONPARTITIONED partition_clause_on_nonpartitioned(1747, "HY000") "PARTITION () clause on non partitioned table";
     LOAD_FROM_FIXED_SIZE_ROWS_TO_VAR load_from_fixed_size_rows_to_var(1409, "HY000") "Can't load value from file with fixed size rows to variable";

@@ -32,7 +32,7 @@ pub(crate) fn run(
     let mut rows = 0;
     for name in &what.tables {
         let schema = crate::ddl::schema_of(session, name)?.to_string();
-        let sum = match maintain::usable(database, session, MaintainOp::Check, &schema, name) {
+        let sum = match maintain::usable(database, session, (MaintainOp::Check, None), &schema, name) {
             Ok(_) if quick => Value::Null,
             // What the server makes up is nowhere the same.
             Ok((table, _)) if table.is_virtual() => Value::UInt(0),

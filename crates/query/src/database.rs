@@ -370,6 +370,7 @@ impl Database {
             shapes: inputs.shapes.into(),
             dependencies,
             views: notes.views,
+            locks_view: notes.locks_view,
             uses,
             body,
             rows_examined: notes.rows_examined,
@@ -478,8 +479,10 @@ impl Database {
                 if matches!(within, Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_)) {
                     // A change that is explained wants what it would want to run.
                     let mut changing = Notes::default();
-                    self.body(cx, within, &mut changing)?;
-                    notes.needs = changing.needs;
+                    let (_, body) = self.body(cx, within, &mut changing)?;
+                    let wanted = dependencies(&body, &changing, cx.catalog);
+                    let uses = uses(within, &body, std::mem::take(&mut changing.uses));
+                    notes.take_explained(changing, &wanted, uses);
                 }
                 (K::Explain, Body::Explain(Box::new(plan)))
             }
@@ -714,6 +717,7 @@ fn dependencies(body: &Body, notes: &Notes, catalog: &Catalog) -> Vec<Dependency
     let dependency = |(table, written): (&Arc<TableDef>, bool)| Dependency {
         table: table.clone(),
         written,
+        locked: written || notes.locked.iter().any(|locked| Arc::ptr_eq(locked, table)),
         named: is_named(table),
         made: catalog.makes(table),
     };
@@ -731,14 +735,13 @@ fn uses(statement: &Statement, body: &Body, mut queried: Vec<TableUse>) -> Vec<T
         return uses(statement, &analyzed.body, queried);
     }
     let through = match body {
-        Body::Insert(plan) => plan.through.as_ref(),
-        Body::Update(plan) => plan.through.as_ref(),
-        Body::Delete(plan) => plan.through.as_ref(),
+        Body::Insert(plan) => plan.through.as_ref().map(|_| &plan.table),
+        Body::Update(plan) => plan.through.as_ref().map(|_| &plan.targets.table),
+        Body::Delete(plan) => plan.through.as_ref().map(|_| &plan.targets.table),
         _ => None,
     };
-    if let Some(view) = through {
-        let used = queried.iter_mut().find(|used| Arc::ptr_eq(&used.lock, &view.lock));
-        used.into_iter().for_each(|used| used.writes = true);
+    if let Some(table) = through {
+        queried.push(TableUse::through_view(table));
         return queried;
     }
     let (table, alias) = match (body, statement) {
@@ -754,7 +757,12 @@ fn uses(statement: &Statement, body: &Body, mut queried: Vec<TableUse>) -> Vec<T
                 let is_target = |used: &&mut TableUse| {
                     *used.alias == *alias && Arc::ptr_eq(&used.lock, &table.shared.lock)
                 };
-                queried.iter_mut().filter(is_target).for_each(|used| used.writes = true);
+                match queried.iter_mut().find(is_target) {
+                    Some(used) => used.writes = true,
+                    // The table of a view has no alias in the statement.
+                    None if !table.is_temporary() => queried.push(TableUse::through_view(table)),
+                    None => {}
+                }
             }
             return queried;
         }

@@ -194,7 +194,11 @@ impl Database {
         plan: &Arc<Plan>,
         params: &[Value],
     ) -> SqlResult<Completion> {
-        self.dispatch_within(session, plan, params, &mut crate::result::Collect::default())
+        // What fills a temporary table has not passed yet, and may lock rows that last.
+        let writes = session.passes.is_empty() && plan.writes_lasting();
+        self.within_gate(session, writes, |session| {
+            self.dispatch_within(session, plan, params, &mut crate::result::Collect::default())
+        })
     }
 
     /// Shares the plan's tables and makes sure that it still fits. Locks of a transaction are kept by the session; others
@@ -431,6 +435,13 @@ impl Database {
         params: &[Value],
         sink: &mut dyn RowSink,
     ) -> SqlResult<Completion> {
+        let listed = match &*plan.statement {
+            Statement::Maintain(what) => &what.tables[..],
+            Statement::DropTable(drop) => &drop.tables[..],
+            Statement::DropView { names, .. } => &names[..],
+            _ => &[],
+        };
+        session.refuse_same_name(listed.iter().map(|name| (name, None)))?;
         if plan.kind.defines_temporary() {
             session.refuse_in_closed_branch()?;
             if session.is_read_only() {
@@ -478,14 +489,18 @@ impl Database {
             Statement::Maintain(what) => return maintain::run(self, session, what, sink),
             definition if self.passes_over(session, definition) => {}
             definition => {
-                let dropped = self.check_named(session, definition)?;
+                let locks = self.check_named(session, definition)?;
                 // Of a text the parameters are its literals, which a definition reads in its tree.
                 let params = if plan.literals.is_some() { &[] } else { params };
-                let done = self.define(session, definition, params)?;
-                if matches!(definition, Statement::DropTable(_)) {
-                    Database::forget_dropped(session, &dropped);
+                let done = self.define(session, definition, params);
+                match definition {
+                    Statement::DropTable(_) if done.is_ok() => Database::forget_dropped(session, &locks),
+                    Statement::CreateTable(create) if create.or_replace => {
+                        self.forget_replaced(session, &create.name, &locks);
+                    }
+                    _ => {}
                 }
-                return Ok(done);
+                return done;
             }
         }
         Ok(Completion::default())
@@ -494,7 +509,7 @@ impl Database {
 
 /// READ ONLY transactions write no tables that last.
 fn refuse_read_only(session: &Session, plan: &Plan) -> SqlResult<()> {
-    match session.is_read_only() && plan.writes_lasting() {
+    match session.is_read_only() && (plan.writes_lasting() || plan.locks_view) {
         true => Err(errors::cant_execute_in_read_only_transaction()),
         false => Ok(()),
     }

@@ -83,12 +83,23 @@ impl NamedLocks {
         let mut taken = Vec::with_capacity(plan.uses.len());
         for used in &plan.uses {
             let place = self.check_use(used)?;
+            if used.in_view {
+                continue;
+            }
             if taken.contains(&place) && !used.is_view {
                 return Err(errors::table_not_locked(&used.alias));
             }
             taken.push(place);
         }
         Ok(())
+    }
+
+    /// 1100 where a view is not locked.
+    fn check_view(&self, view: &View) -> SqlResult<()> {
+        match self.names.iter().any(|name| Arc::ptr_eq(&name.lock, &view.lock)) {
+            true => Ok(()),
+            false => Err(errors::table_not_locked(&view.name)),
+        }
     }
 
     /// What is said of a table that there is not: while tables are locked, that it is none of them.
@@ -219,15 +230,62 @@ fn want(wanted: &mut Vec<Wanted>, what: Lockable, write: bool) {
     }
 }
 
+impl Session {
+    /// 1100 where LOCK TABLES lets the session not read a table, as SHOW CREATE TABLE does.
+    pub fn refuse_unlocked_table(&self, table: &TableDef) -> SqlResult<()> {
+        match self.named_locks.is_in_force() && !table.is_temporary() && !table.is_virtual() {
+            true => self.named_locks.check(table, false),
+            false => Ok(()),
+        }
+    }
+
+    /// The same of a view.
+    pub fn refuse_unlocked_view(&self, view: &View) -> SqlResult<()> {
+        if self.named_locks.is_in_force() { self.named_locks.check_view(view) } else { Ok(()) }
+    }
+
+    /// 1066 where two tables of a statement have one name. The statement says so by itself: it has no effect then, and the
+    /// transaction stays open.
+    pub fn refuse_same_name<'t>(
+        &self,
+        tables: impl Iterator<Item = (&'t ast::ObjectName, Option<&'t str>)>,
+    ) -> SqlResult<()> {
+        let mut seen: Vec<(&str, &str)> = Vec::with_capacity(tables.size_hint().0);
+        for (table, alias) in tables {
+            let name = (crate::ddl::schema_of(self, table)?, alias.unwrap_or(&table.name));
+            if seen.contains(&name) {
+                return Err(errors::nonuniq_table(name.1));
+            }
+            seen.push(name);
+        }
+        Ok(())
+    }
+}
+
 impl Database {
-    /// LOCK TABLES: commits what is open and gives back what was locked before. Waits.
+    /// LOCK TABLES: commits what is open and gives back what was locked before, also where a table is then not found or
+    /// not locked in time. Under `autocommit=0` a transaction is open then. Waits.
     pub fn lock_named_tables(
         &self,
         session: &mut Session,
         tables: &[ast::TableLock],
         wait: Option<&LockWait>,
     ) -> SqlResult<()> {
+        self.lock_listed(session, tables, wait)?;
+        if session.named_locks.is_in_force() {
+            self.open_if_needed(session);
+        }
+        Ok(())
+    }
+
+    fn lock_listed(
+        &self,
+        session: &mut Session,
+        tables: &[ast::TableLock],
+        wait: Option<&LockWait>,
+    ) -> SqlResult<()> {
         session.diagnostics.clear();
+        session.refuse_same_name(tables.iter().map(|table| (&table.table, table.alias.as_deref())))?;
         session.refuse_in_branch()?;
         self.commit_implicitly(session)?;
         session.named_locks.release();
@@ -264,7 +322,7 @@ impl Database {
             kind: TableLockKind::Read,
         };
         let tables: Vec<ast::TableLock> = tables.iter().map(lock).collect();
-        self.lock_named_tables(session, &tables, None)
+        self.lock_listed(session, &tables, None)
     }
 
     /// FLUSH TABLES: waits until nobody uses those that are named. There is nothing to close.
@@ -362,18 +420,12 @@ impl Database {
     fn wanted(&self, session: &Session, tables: &[ast::TableLock]) -> SqlResult<(Vec<Wanted>, Vec<Name>)> {
         let mut wanted: Vec<Wanted> = Vec::with_capacity(tables.len());
         let mut names: Vec<Name> = Vec::with_capacity(tables.len());
-        let mut seen: Vec<(Arc<str>, &str)> = Vec::with_capacity(tables.len());
         let mut below: Vec<(Arc<TableDef>, bool)> = Vec::new();
         for named in tables {
             let db = crate::ddl::schema_of(session, &named.table)?;
             let view = self.catalog().view(db, &named.table.name).cloned();
             if let Some(view) = view {
                 let alias = named.alias.as_deref().unwrap_or(&named.table.name);
-                let name = (view.schema.clone(), alias);
-                if seen.contains(&name) {
-                    return Err(errors::nonuniq_table(alias));
-                }
-                seen.push(name);
                 let write = !matches!(named.kind, TableLockKind::Read | TableLockKind::ReadLocal);
                 names.push(Name { lock: view.lock.clone(), alias: alias.into(), write });
                 let (views, tables) = self.reach(session, &view)?;
@@ -395,11 +447,6 @@ impl Database {
                 continue;
             }
             let alias = named.alias.as_deref().unwrap_or(&named.table.name);
-            let name = (table.schema.clone(), alias);
-            if seen.contains(&name) {
-                return Err(errors::nonuniq_table(alias));
-            }
-            seen.push(name);
             let write = !matches!(named.kind, TableLockKind::Read | TableLockKind::ReadLocal);
             names.push(Name { lock: table.shared.lock.clone(), alias: alias.into(), write });
             want(&mut wanted, Lockable::Table(table), write);
@@ -407,8 +454,10 @@ impl Database {
         // The tables of views can be used by their own names too.
         for (table, write) in below {
             let lock = &table.shared.lock;
-            if !names.iter().any(|name| Arc::ptr_eq(&name.lock, lock) && *name.alias == *table.name) {
-                names.push(Name { lock: lock.clone(), alias: (&*table.name).into(), write });
+            let is_own = |name: &&mut Name| Arc::ptr_eq(&name.lock, lock) && *name.alias == *table.name;
+            match names.iter_mut().find(is_own) {
+                Some(name) => name.write |= write,
+                None => names.push(Name { lock: lock.clone(), alias: (&*table.name).into(), write }),
             }
         }
         Ok((wanted, names))
@@ -441,7 +490,8 @@ impl Database {
         Ok(())
     }
 
-    /// Refuses a definition of tables that LOCK TABLES does not let the session change. Gives what a DROP gives back.
+    /// Refuses a definition of tables that LOCK TABLES does not let the session change. Gives what a DROP or a
+    /// CREATE OR REPLACE gives back.
     pub(crate) fn check_named(
         &self,
         session: &Session,
@@ -452,7 +502,7 @@ impl Database {
             return Ok(Vec::new());
         }
         let changed = match statement {
-            Statement::CreateTable(create) => return Err(errors::table_not_locked(&create.name.name)),
+            Statement::CreateTable(create) => return self.check_created(session, create),
             Statement::DropTable(drop) => &drop.tables[..],
             Statement::AlterTable(alter) => std::slice::from_ref(&alter.table),
             Statement::AlterSequence(alter) => std::slice::from_ref(&alter.name),
@@ -463,7 +513,11 @@ impl Database {
         };
         let mut locks = Vec::with_capacity(changed.len());
         for name in changed {
-            let table = self.find_table(session, name)?;
+            let found = self.find_table(session, name);
+            let table = found.map_err(|error| match error.code {
+                code::NO_SUCH_TABLE | code::WRONG_OBJECT => named.unknown(&name.name, error),
+                _ => error,
+            })?;
             if table.is_temporary() {
                 continue;
             }
@@ -480,9 +534,47 @@ impl Database {
         Ok(locks)
     }
 
+    /// The same of CREATE TABLE, which may find or replace a table that is locked for writing. Gives what it may replace.
+    fn check_created(&self, session: &Session, create: &ast::CreateTable) -> SqlResult<Vec<Arc<TableLock>>> {
+        let named = &session.named_locks;
+        // What a temporary table hides is what is made.
+        let schema = crate::ddl::schema_of(session, &create.name)?;
+        let found = self.catalog().table(schema, &create.name.name).cloned();
+        let table = found.ok_or_else(|| errors::table_not_locked(&create.name.name))?;
+        named.check(&table, true)?;
+        if let Some(like) = &create.like {
+            let like = self.find_table(session, like).map_err(|error| named.unknown(&like.name, error))?;
+            if !like.is_temporary() {
+                named.check(&like, false)?;
+            }
+        }
+        Ok(vec![table.shared.lock.clone()])
+    }
+
     /// A DROP has been done: its tables are locked no more.
     pub(crate) fn forget_dropped(session: &mut Session, locks: &[Arc<TableLock>]) {
         locks.iter().for_each(|lock| session.named_locks.forget(lock));
+    }
+
+    /// A CREATE has been tried: what it put in another table's place is locked under its own name alone. Where it failed there
+    /// may be neither.
+    pub(crate) fn forget_replaced(
+        &self,
+        session: &mut Session,
+        name: &ast::ObjectName,
+        locks: &[Arc<TableLock>],
+    ) {
+        let schema = crate::ddl::schema_of(session, name).unwrap_or_default();
+        let now = self.catalog().table(schema, &name.name).cloned();
+        for lock in locks {
+            match now.as_ref().filter(|now| Arc::ptr_eq(&now.shared.lock, lock)) {
+                Some(table) => {
+                    let stays = |name: &Name| !Arc::ptr_eq(&name.lock, lock) || *name.alias == *table.name;
+                    session.named_locks.names.retain(stays);
+                }
+                None => session.named_locks.forget(lock),
+            }
+        }
     }
 }
 

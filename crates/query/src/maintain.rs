@@ -5,10 +5,9 @@
 //! gives space back by itself.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use keel_base::{SqlError, SqlResult, code, errors};
-use keel_sql::ast::{Maintain, MaintainOp, ObjectName, Persistent, VarScope};
+use keel_sql::ast::{LockWait, Maintain, MaintainOp, ObjectName, Persistent, VarScope};
 use keel_storage::{Read, ScanRange, Txn, TxnOptions};
 use keel_value::row::RowRef;
 use keel_value::types::NOT_SPECIFIED;
@@ -18,9 +17,10 @@ use crate::access::clustered_key;
 use crate::account::check::have_definers;
 use crate::catalog::{IndexDef, TableDef, View, names};
 use crate::database::Database;
+use crate::ddl::lock_timeout;
 use crate::dml::{EntryBuffers, write_entry};
 use crate::engine_error;
-use crate::mdl::{Kind, TableLock};
+use crate::mdl::{Kind, Owned, TableLock};
 use crate::result::{ColumnMeta, Completion, ResultColumns, RowSink, RowView};
 use crate::session::Session;
 
@@ -34,7 +34,6 @@ pub(crate) fn run(
     what: &Maintain,
     sink: &mut dyn RowSink,
 ) -> SqlResult<Completion> {
-    refuse_twice(session, &what.tables)?;
     let word = match what.op {
         MaintainOp::Check => "check",
         MaintainOp::Analyze => "analyze",
@@ -55,19 +54,6 @@ pub(crate) fn run(
         sink.breathe()?;
     }
     Ok(Completion { affected_rows: rows, had_rows: true, ..Completion::default() })
-}
-
-/// 1066 where a table is named twice.
-fn refuse_twice(session: &Session, tables: &[ObjectName]) -> SqlResult<()> {
-    for (place, name) in tables.iter().enumerate() {
-        let schema = crate::ddl::schema_of(session, name)?;
-        for other in tables[..place].iter().filter(|other| other.name == name.name) {
-            if crate::ddl::schema_of(session, other)? == schema {
-                return Err(errors::nonuniq_table(&name.name));
-            }
-        }
-    }
-    Ok(())
 }
 
 fn columns() -> Arc<ResultColumns> {
@@ -121,7 +107,7 @@ fn report(
         session.check_interrupt()?;
         Ok(vec![("Error", error.message.into_owned()), ("status", "Operation failed".to_string())])
     };
-    let (table, _share) = match usable(database, session, op, schema, name) {
+    let (table, _kept) = match usable(database, session, (op, what.wait.as_ref()), schema, name) {
         Ok(usable) => usable,
         Err(error) => return failed(session, error),
     };
@@ -241,6 +227,14 @@ fn check_broken(database: &Database, session: &Session, view: &Arc<View>, error:
     lines
 }
 
+/// What maintenance keeps of a table's metadata lock until it is dropped.
+pub(crate) enum Kept {
+    /// Definitions are kept out.
+    Share(#[expect(dead_code, reason = "kept until it is dropped")] Share),
+    /// All others are.
+    Own(#[expect(dead_code, reason = "kept until it is dropped")] Owned),
+}
+
 /// Keeps definitions of a table out until it is dropped.
 pub(crate) struct Share(Arc<TableLock>);
 
@@ -250,14 +244,15 @@ impl Drop for Share {
     }
 }
 
-/// The table as LOCK TABLES lets the session use it. CHECK shares it, unless the session has locked it by name.
+/// The table as LOCK TABLES lets the session use it. CHECK and ANALYZE share it, REPAIR has it for itself, unless the session
+/// has locked it by name.
 pub(crate) fn usable(
     database: &Database,
     session: &Session,
-    op: MaintainOp,
+    (op, wait): (MaintainOp, Option<&LockWait>),
     schema: &str,
     name: &ObjectName,
-) -> SqlResult<(Arc<TableDef>, Option<Share>)> {
+) -> SqlResult<(Arc<TableDef>, Option<Kept>)> {
     let named = &session.named_locks;
     loop {
         let Some(table) = database.catalog_of(session).table(schema, &name.name).cloned() else {
@@ -278,17 +273,25 @@ pub(crate) fn usable(
             named.check(&table, matches!(op, MaintainOp::Optimize | MaintainOp::Repair))?;
             return Ok((table, None));
         }
-        if op != MaintainOp::Check {
-            return Ok((table, None));
-        }
         let lock = table.shared.lock.clone();
-        if !lock.try_share(false) {
-            session.wait_for(&lock, Kind::Read, Duration::from_secs(session.vars.lock_wait_timeout))?;
-        }
-        let share = Share(lock);
-        // The share may have been waited for behind a definition.
+        let timeout = lock_timeout(session, wait);
+        let kept = match op {
+            MaintainOp::Check | MaintainOp::Analyze => {
+                if !lock.try_share(false) {
+                    session.wait_for(&lock, Kind::Read, timeout)?;
+                }
+                Kept::Share(Share(lock))
+            }
+            MaintainOp::Repair => {
+                let mut owned = Owned::default();
+                owned.take(&lock, session, timeout)?;
+                Kept::Own(owned)
+            }
+            MaintainOp::Optimize | MaintainOp::Checksum => return Ok((table, None)),
+        };
+        // The lock may have been waited for behind a definition.
         if database.catalog_of(session).has(&table) {
-            return Ok((table, Some(share)));
+            return Ok((table, Some(kept)));
         }
     }
 }

@@ -30,12 +30,20 @@ pub(crate) struct TableUse {
     pub writes: bool,
     /// A view, of which LOCK TABLES asks no alias.
     pub is_view: bool,
+    /// A table that a view names, changed or locked through it: it takes no name of its own from LOCK TABLES.
+    pub in_view: bool,
 }
 
 impl TableUse {
     /// Under its own name.
     pub fn of(table: &TableDef, writes: bool) -> TableUse {
-        TableUse { lock: table.shared.lock.clone(), alias: table.name.clone(), writes, is_view: false }
+        let (lock, alias) = (table.shared.lock.clone(), table.name.clone());
+        TableUse { lock, alias, writes, is_view: false, in_view: false }
+    }
+
+    /// Changed or locked through a view.
+    pub fn through_view(table: &TableDef) -> TableUse {
+        TableUse { in_view: true, ..TableUse::of(table, true) }
     }
 
     /// As a query names it.
@@ -177,6 +185,8 @@ pub struct Dependency {
     pub table: Arc<TableDef>,
     /// Whether the plan changes it.
     pub written: bool,
+    /// Whether its metadata lock is a writer's: it is changed, or its rows are locked FOR UPDATE.
+    pub locked: bool,
     /// Whether the statement names it itself: what views and foreign keys name no temporary table hides.
     pub named: bool,
     /// Whether the statement makes it, and so has its lock already.
@@ -207,6 +217,8 @@ pub struct Plan {
     pub(crate) dependencies: Vec<Dependency>,
     /// The views that it names, and those below them, each once.
     pub(crate) views: Vec<Arc<View>>,
+    /// Whether it locks a view FOR UPDATE, even one whose tables it only reads: then it is none of a READ ONLY transaction.
+    pub(crate) locks_view: bool,
     /// Its real tables by the names that it gives them, what it changes first.
     pub(crate) uses: Vec<TableUse>,
     pub(crate) body: Body,
@@ -246,6 +258,10 @@ pub(crate) struct Notes {
     pub views: Vec<Arc<View>>,
     /// The tables that it names itself, not through a view.
     pub named: Vec<Arc<TableDef>>,
+    /// The real tables of which it needs a writer's lock without changing them.
+    pub locked: Vec<Arc<TableDef>>,
+    /// Whether it locks a view FOR UPDATE, or would in MariaDB.
+    pub locks_view: bool,
     /// The sequences that it asks for something, and whether they may move on.
     pub sequences: Vec<(Arc<TableDef>, bool)>,
     /// LIMIT ROWS EXAMINED, the last one that it says.
@@ -267,6 +283,8 @@ impl Notes {
         self.tables.extend_from_slice(&binder.tables);
         self.named
             .extend(binder.named.iter().filter(|named| !named.in_view).map(|named| named.table.clone()));
+        self.lock(binder, |named| named.locks);
+        self.locks_view |= binder.views.iter().any(|named| named.locks);
         let of_table = |named: &&NamedTable| !named.table.is_virtual() && !named.table.is_temporary();
         let real = binder.named.iter().filter(of_table).filter(|named| !named.in_view);
         self.uses.extend(real.map(TableUse::by_query));
@@ -283,14 +301,39 @@ impl Notes {
         for named in &binder.views {
             if !named.in_view {
                 let (lock, alias) = (named.view.lock.clone(), named.alias.clone());
-                self.uses.push(TableUse { lock, alias, writes: false, is_view: true });
+                self.uses.push(TableUse { lock, alias, writes: false, is_view: true, in_view: false });
             }
             if !self.views.iter().any(|view| Arc::ptr_eq(view, &named.view)) {
                 self.views.push(named.view.clone());
             }
         }
+        let locked = binder.named.iter().filter(of_table).filter(|named| named.in_view && named.locks);
+        self.uses.extend(locked.map(|named| TableUse::through_view(&named.table)));
         self.assigned.extend_from_slice(&binder.assigned);
         binder.needs.iter().for_each(|need| check::add(&mut self.needs, need.clone()));
+    }
+
+    /// Wants a writer's lock of some of the tables that a binder has named.
+    pub fn lock(&mut self, binder: &Binder<'_>, which: impl Fn(&NamedTable) -> bool) {
+        let named = binder.named.iter().filter(|named| which(named) && !named.table.is_virtual());
+        self.locked.extend(named.map(|named| named.table.clone()));
+    }
+
+    /// Takes what a change wants that is only explained: its privileges, its tables, and the locks that it would need.
+    pub fn take_explained(&mut self, changing: Notes, dependencies: &[Dependency], uses: Vec<TableUse>) {
+        self.needs = changing.needs;
+        self.uses = uses;
+        self.locks_view |= changing.locks_view;
+        for changed in dependencies.iter().filter(|dependency| dependency.locked) {
+            let table = &changed.table;
+            self.locked.push(table.clone());
+            if !self.tables.iter().any(|other| Arc::ptr_eq(other, table)) {
+                self.tables.push(table.clone());
+            }
+            if changed.named {
+                self.named.push(table.clone());
+            }
+        }
     }
 }
 
@@ -411,31 +454,7 @@ impl Plan {
 
     /// Whether it changes, or locks for that, rows that last.
     pub(crate) fn writes_lasting(&self) -> bool {
-        let lasts = |dependency: &Dependency| !dependency.table.is_temporary();
-        let moves_on = |dependency: &Dependency| dependency.written && dependency.table.is_sequence();
-        if self.dependencies.iter().any(|dependency| moves_on(dependency) && lasts(dependency)) {
-            return true;
-        }
-        match self.kind.changes_rows() {
-            // MariaDB counts every table of an UPDATE of several.
-            true if self.kind == StatementKind::UpdateMulti => self.dependencies.iter().any(lasts),
-            true => self.dependencies.iter().any(|dependency| dependency.written && lasts(dependency)),
-            false => self.locks_for_update() && self.dependencies.iter().any(lasts),
-        }
-    }
-
-    /// Whether it is a SELECT ... FOR UPDATE.
-    fn locks_for_update(&self) -> bool {
-        let body = match &self.body {
-            Body::Explain(plan) => plan.analyzed().map_or(&self.body, |analyzed| &analyzed.body),
-            body => body,
-        };
-        let select = match body {
-            Body::Select(select) => select,
-            Body::PointSelect(point) => &point.general,
-            _ => return false,
-        };
-        select.lock().is_some_and(|lock| lock.update)
+        self.dependencies.iter().any(|dependency| dependency.locked && !dependency.table.is_temporary())
     }
 
     /// Tables that it reads or changes.
@@ -482,7 +501,7 @@ impl Plan {
     /// The metadata locks that it needs, and whether as one that writes.
     pub(crate) fn locks(&self) -> impl Iterator<Item = (&Arc<TableLock>, bool)> {
         let used = self.dependencies.iter().filter(|d| !d.made);
-        let tables = used.map(|d| (&d.table.shared.lock, d.written));
+        let tables = used.map(|d| (&d.table.shared.lock, d.locked));
         tables.chain(self.views.iter().map(|view| (&view.lock, false)))
     }
 

@@ -144,6 +144,11 @@ pub fn run(core: &mut Core, statement: &Statement, params: &[Value]) -> SqlResul
         }
         Statement::Flush(flush) => {
             counters(core, Counter::Flush);
+            let tables = flush.what.iter().flat_map(|what| match what {
+                FlushKind::Tables { tables, .. } => &tables[..],
+                _ => &[],
+            });
+            core.sql.refuse_same_name(tables.map(|name| (name, None)))?;
             commit_before_flush(core)?;
             flush.what.iter().try_for_each(|what| run_flush(core, what)).map(|()| Outcome::Ok(""))
         }

@@ -100,6 +100,10 @@ pub(crate) struct NamedView {
     pub view: Arc<View>,
     /// Its alias, or its name.
     pub alias: Arc<str>,
+    /// Its rows are locked FOR UPDATE.
+    pub locks: bool,
+    /// Named by the statement's own block: not within a derived table, a subquery or another view.
+    pub is_own: bool,
     /// Named by another view, not by the statement.
     pub in_view: bool,
 }
@@ -227,6 +231,9 @@ pub struct Binder<'a> {
     pub(crate) locks_rows: bool,
     /// The SELECT being bound locks the rows of its own tables, but not those of its derived tables.
     pub(crate) locks_own: bool,
+    /// Derived tables and subqueries around the SELECT FOR UPDATE that is being bound: the tables that it names there are its
+    /// own, with those of views that are merged into it.
+    pub(crate) updates_at: Option<(usize, u32)>,
     /// Derived tables and WITH's around what is being bound.
     pub(crate) derived_depth: usize,
     /// Select items whose names are hidden by columns, by where they were asked for: what executions warn of.
@@ -284,6 +291,7 @@ impl<'a> Binder<'a> {
             named: Vec::new(),
             locks_rows: false,
             locks_own: false,
+            updates_at: None,
             derived_depth: 0,
             hidden: Vec::new(),
             saw_volatile: false,
@@ -429,7 +437,7 @@ impl<'a> Binder<'a> {
             table: table.clone(),
             by_own_name,
             alias: alias.filter(|_| !by_own_name).map_or_else(|| table.name.clone(), Arc::from),
-            locks: self.locks_rows && self.derived_depth == 0 && self.subquery_depth == 0,
+            locks: self.updates_at == Some((self.derived_depth, self.subquery_depth)),
             in_derived: self.derived_depth > 0,
             in_subquery: self.subquery_depth > 0,
             in_view: !self.within_views.is_empty(),

@@ -177,7 +177,14 @@ impl Database {
         old: &Arc<TableDef>,
         params: &[Value],
     ) -> SqlResult<Completion> {
-        let new = self.new_table(session, home, create, params);
+        let mut new = self.new_table(session, home, create, params);
+        if let Ok(new) = &mut new
+            && session.named_locks.keeps(&old.shared.lock)
+        {
+            // LOCK TABLES locks the new one as it has locked the old one.
+            let lock = old.shared.lock.clone();
+            new.shared = Arc::new(Shared { lock, ..Shared::default() });
+        }
         let owned = self.own_locks(session, std::slice::from_ref(&old.shared.lock), None)?;
         replaceable(session, &self.definition(session)?, old)?;
         let replaced = new.and_then(|new| match &create.select {
@@ -190,8 +197,12 @@ impl Database {
             }
         });
         // The old table goes where the new one cannot be made, but not for a wait that ends badly, of which most end before a row is
-        // read.
-        let stays = |error: &SqlError| error.code == code::TABLE_EXISTS || is_of_wait(error);
+        // read, nor for a table of the query that LOCK TABLES has not locked.
+        let stays = |error: &SqlError| {
+            use code::{TABLE_EXISTS, TABLE_NOT_LOCKED, TABLE_NOT_LOCKED_FOR_WRITE};
+            [TABLE_EXISTS, TABLE_NOT_LOCKED, TABLE_NOT_LOCKED_FOR_WRITE].contains(&error.code)
+                || is_of_wait(error)
+        };
         if replaced.as_ref().is_err_and(|error| !stays(error)) {
             let interrupt = session.interrupt.clone();
             interrupt.held_off(|| {

@@ -31,9 +31,6 @@ impl Database {
                 let other = |table: &Arc<TableDef>| drop.sequence && !table.is_sequence();
                 let own = session.temporary.get(schema, &name.name);
                 if let Some(table) = own.filter(|table| !other(table)) {
-                    if temporary.iter().any(|t| Arc::ptr_eq(t, table)) {
-                        return Err(errors::nonuniq_table(&name.name));
-                    }
                     temporary.push(table.clone());
                     continue;
                 }
@@ -44,9 +41,6 @@ impl Database {
                         views.push(errors::not_sequence2(name));
                     }
                     Some(table) if drop.temporary => missing.push(format!("{}.{}", table.schema, table.name)),
-                    Some(table) if tables.iter().any(|t| Arc::ptr_eq(t, table)) => {
-                        return Err(errors::nonuniq_table(&name.name));
-                    }
                     Some(table) => tables.push(table.clone()),
                     None if catalog.view(schema, &name.name).is_some() => {
                         views.push(errors::it_is_a_view(format_args!("{schema}.{}", name.name)));

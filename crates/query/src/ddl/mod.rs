@@ -231,7 +231,7 @@ fn is_wait_over(error: &SqlError) -> bool {
 }
 
 /// How long a metadata lock is waited for.
-fn lock_timeout(session: &Session, wait: Option<&LockWait>) -> Duration {
+pub(crate) fn lock_timeout(session: &Session, wait: Option<&LockWait>) -> Duration {
     match wait {
         Some(LockWait::NoWait | LockWait::SkipLocked) => Duration::ZERO,
         Some(LockWait::Wait(seconds)) => Duration::from_secs(*seconds),

@@ -263,9 +263,6 @@ impl Database {
                 let schema = schema.as_str();
                 self.refuse_virtual(session, schema)?;
                 match catalog.view(schema, &name.name) {
-                    Some(view) if views.iter().any(|v| Arc::ptr_eq(v, view)) => {
-                        return Err(errors::nonuniq_table(&name.name));
-                    }
                     Some(view) => views.push(view.clone()),
                     None if catalog.table(schema, &name.name).is_some() => {
                         session.warn(errors::wrong_object(schema, &name.name, "VIEW"));

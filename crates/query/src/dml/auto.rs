@@ -22,7 +22,7 @@ pub(super) struct AutoValues {
     intervals: u32,
     /// Rows of the first interval, or of the last one that came after it, that are still to come.
     rows_left: u64,
-    /// SET insert_id gave the first value.
+    /// SET insert_id gave the first value; the others follow it, whatever the counter says.
     pub forced: bool,
     /// The first that was made and stored.
     pub first: Option<u64>,
@@ -60,11 +60,7 @@ impl AutoValues {
     /// How many values to reserve, as MariaDB does: all expected rows at once, else twice as many each time; where a row gave
     /// a value itself and the rest of an interval was left out, for the rows that are left of it.
     pub fn next_interval(&mut self, expected: u64) -> u64 {
-        let count = if self.intervals == 0 && expected > 0 && !self.forced {
-            expected
-        } else {
-            1 << self.intervals.min(16)
-        };
+        let count = if self.intervals == 0 && expected > 0 { expected } else { 1 << self.intervals.min(16) };
         self.intervals += 1;
         if self.rows_left == 0 {
             self.rows_left = count.min(65_535);

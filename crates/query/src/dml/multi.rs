@@ -180,6 +180,9 @@ pub(crate) fn plan_update(
     query.keep_assigned_digits();
     query.share_unless(&|source| targets.iter().any(|target| target.is_read_as(source)));
     notes.take(&binder);
+    // Those that are only read may be changed by the next UPDATE alike: MariaDB locks them so before it knows.
+    notes.lock(&binder, |named| !named.in_derived && !named.in_subquery);
+    notes.locks_view |= binder.views.iter().any(|named| named.is_own);
     Ok(MultiPlan { query, targets, deletes: false, ignore: update.ignore })
 }
 

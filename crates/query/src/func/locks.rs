@@ -55,7 +55,10 @@ fn name<'f>(args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Option<
 
 fn get_lock<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let name = name(args, cx)?;
-    let seconds = given!(args[1].real(cx)?);
+    let Some(seconds) = args[1].real(cx)? else {
+        cx.warn(errors::wrong_value_for_type("timeout", "NULL", "get_lock"))?;
+        return Ok(Value::Null);
+    };
     let name = given!(name);
     if seconds < 0.0 {
         cx.warn(errors::wrong_value_for_type("timeout", seconds, "get_lock"))?;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
 use keel_sql::ast::{
-    self, Expr as Tree, IntoTarget, Limit, LiteralValue, LockClause, OrderItem, Query, QueryBody, Select,
-    SelectInto, SelectItem, UnaryOp,
+    self, Expr as Tree, IntoTarget, Limit, LiteralValue, LockClause, LockWait, OrderItem, Query, QueryBody,
+    Select, SelectInto, SelectItem, UnaryOp,
 };
 use keel_value::SqlMode;
 use keel_value::key::KeyPart;
@@ -149,11 +149,18 @@ pub(super) fn plan_select(
     limit: Option<&Limit>,
     lock: Option<&LockClause>,
 ) -> SqlResult<SelectPlan> {
+    let waits = lock.and_then(|lock| lock.wait.as_ref());
+    if binder.whole_names.is_some() && matches!(waits, Some(LockWait::NoWait | LockWait::Wait(_))) {
+        return Err(errors::view_select_clause("[NO]WAIT"));
+    }
     let takes_aggregates = binder.changing != Some(std::ptr::from_ref(select) as usize);
     binder.scopes.push(Scope { takes_aggregates, ..Scope::default() });
-    let around = std::mem::replace(&mut binder.locks_own, lock.is_some() && takes_aggregates);
+    let around = (binder.locks_own, binder.updates_at);
+    binder.locks_own = lock.is_some() && takes_aggregates;
+    let updates = binder.locks_own && lock.is_some_and(|lock| lock.update);
+    binder.updates_at = updates.then_some((binder.derived_depth, binder.subquery_depth));
     let bound = bind_parts(binder, select, order, limit, lock.is_none());
-    binder.locks_own = around;
+    (binder.locks_own, binder.updates_at) = around;
     let scope = binder.pop_scope();
     let plan = assemble(binder, select, bound?, scope, lock)?;
     Ok(plan)

@@ -239,9 +239,6 @@ fn operand(
     lock: Option<&LockClause>,
     columns: &mut Vec<ColumnMeta>,
 ) -> SqlResult<Part> {
-    if lock.is_some() && matches!(body, QueryBody::Nested(_)) {
-        return Err(errors::wrong_usage("lock options", "SELECT in brackets"));
-    }
     if around == SetOp::Intersect || !matches!(body, QueryBody::SetOps { .. }) {
         return part(binder, body, lock, columns);
     }

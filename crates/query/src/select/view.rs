@@ -67,6 +67,8 @@ fn add_new(
     binder.views.push(NamedView {
         view: view.clone(),
         alias: alias.into(),
+        locks: binder.updates_at == Some((binder.derived_depth, binder.subquery_depth)),
+        is_own: binder.within_views.is_empty() && binder.derived_depth == 0 && binder.subquery_depth == 0,
         in_view: !binder.within_views.is_empty(),
     });
     let query = view.query()?;

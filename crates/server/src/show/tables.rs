@@ -196,7 +196,13 @@ fn find(core: &Core, name: &ObjectName, command: &str) -> SqlResult<Arc<TableDef
     }
     let view = View { state: &core.state, session: &core.sql };
     if let Some(found) = objects::find_table(&view, &db, &name.name)? {
+        if command == SHOW {
+            core.sql.refuse_unlocked_table(&found)?;
+        }
         return Ok(found);
+    }
+    if command == SHOW {
+        core.sql.refuse_unlocked(&name.name)?;
     }
     if db.eq_ignore_ascii_case("information_schema") {
         return Err(errors::unknown_table(&name.name, db));
@@ -325,6 +331,7 @@ pub fn create_view(core: &mut Core, name: &ObjectName) -> SqlResult<Rows> {
         }
         return Err(errors::wrong_object(&table.schema, &table.name, "VIEW"));
     };
+    core.sql.refuse_unlocked_view(&view)?;
     let accounts = core.state.database().catalog().accounts.clone();
     let has = see::on_whole_table(&core.sql, &accounts, &view.schema, &view.name);
     if !has.has(Privileges::SHOW_VIEW.and(Privileges::SELECT)) {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use keel_base::{Level, SqlError, SqlResult, Warning, errors};
 use keel_query::Locale;
 use keel_sql::ast::{self, Expr, SetItem, VarScope};
+use keel_storage::Isolation;
 use keel_value::collation::{self, Charset};
 use keel_value::temporal::named;
 use keel_value::{CollationId, Value};
@@ -35,8 +36,9 @@ enum Change {
     AutomaticPool,
     /// Nobody chose the value of this variable any more.
     Unchosen(VarId),
+    /// What SET TRANSACTION says without a scope, and `SET @@tx_isolation` likewise.
     NextTransaction {
-        isolation: Option<ast::Isolation>,
+        isolation: Option<Isolation>,
         read_only: Option<bool>,
     },
 }
@@ -80,6 +82,16 @@ fn check(core: &mut Core, item: &SetItem, params: &[Value], changes: &mut Vec<Ch
                 None => Accepted::exactly(default_value(core, id, global)?),
             };
             report_truncation(core, table().get(id), accepted.truncated_from)?;
+            if table().get(id).name == "sql_log_bin" && !global && core.sql.in_transaction() {
+                return Err(errors::inside_transaction_prevents_switch_sql_log_bin());
+            }
+            if *scope == VarScope::Default
+                && let Some(change) = for_next_transaction(table().get(id), &accepted.setting)
+            {
+                refuse_in_transaction(core)?;
+                changes.push(change);
+                return Ok(());
+            }
             push_system(core, id, global, accepted.setting, changes)?;
             if global && value.is_none() {
                 changes.push(Change::Unchosen(id));
@@ -529,9 +541,8 @@ fn transaction(
     changes: &mut Vec<Change>,
 ) -> SqlResult<()> {
     if scope == VarScope::Default {
-        if core.sql.in_transaction() {
-            return Err(errors::cant_change_tx_characteristics());
-        }
+        refuse_in_transaction(core)?;
+        let isolation = isolation.map(|level| apply::isolation(isolation_word(level)));
         changes.push(Change::NextTransaction { isolation, read_only });
         return Ok(());
     }
@@ -548,6 +559,26 @@ fn transaction(
         changes.push(Change::System { id: table().id("tx_read_only"), global, setting });
     }
     Ok(())
+}
+
+/// The change of a variable whose value, where `@@` stands without a scope, is the next transaction's alone.
+fn for_next_transaction(variable: &Variable, setting: &Setting) -> Option<Change> {
+    match variable.name {
+        "tx_isolation" => {
+            let isolation = Some(apply::isolation(setting.as_text()));
+            Some(Change::NextTransaction { isolation, read_only: None })
+        }
+        "tx_read_only" => Some(Change::NextTransaction { isolation: None, read_only: Some(setting.is_on()) }),
+        _ => None,
+    }
+}
+
+/// 1568: what is said of the next transaction is not said within one.
+fn refuse_in_transaction(core: &Core) -> SqlResult<()> {
+    match core.sql.in_transaction() {
+        true => Err(errors::cant_change_tx_characteristics()),
+        false => Ok(()),
+    }
 }
 
 fn isolation_word(level: ast::Isolation) -> &'static str {
@@ -576,8 +607,8 @@ fn perform(core: &mut Core, change: Change) -> SqlResult<()> {
             choose(core, id, false);
         }
         Change::NextTransaction { isolation, read_only } => {
-            if let Some(level) = isolation {
-                core.sql.vars.next_isolation = Some(apply::isolation(isolation_word(level)));
+            if isolation.is_some() {
+                core.sql.vars.next_isolation = isolation;
             }
             if read_only.is_some() {
                 core.sql.vars.next_read_only = read_only;

@@ -197,6 +197,8 @@ struct Parser<'a> {
     first_next: bool,
     /// INTO stood behind more than the select list.
     into_late: bool,
+    /// The last query of the set operations that were read stood in parentheses: behind it there is no lock clause.
+    last_in_brackets: bool,
     /// Inside ON DUPLICATE KEY UPDATE, where VALUES is a function.
     in_on_duplicate: bool,
     /// An expression already read, with which the next primary begins: what followed an opening parenthesis turned out to be
@@ -275,6 +277,7 @@ impl<'a> Parser<'a> {
             into_here: false,
             first_next: false,
             into_late: false,
+            last_in_brackets: false,
             seed: None,
             rows,
         };

@@ -100,6 +100,7 @@ impl Parser<'_> {
     #[inline(never)]
     fn finish_query(&mut self, first: QueryBody, mut into: Option<SelectInto>) -> SqlResult<Box<Query>> {
         let body = self.set_operations(first, &mut into)?;
+        let in_brackets = self.last_in_brackets;
         let mut query = Box::new(bare(body));
         if self.accept_then(Kw::ORDER, &[Kw::BY])? {
             let first = self.pos;
@@ -112,6 +113,9 @@ impl Parser<'_> {
         query.into = into;
         let mut late = self.accept_into(&mut query.into)?;
         query.lock = self.lock_clause()?;
+        if query.lock.is_some() && in_brackets {
+            return Err(errors::wrong_usage("lock options", "SELECT in brackets"));
+        }
         late |= self.accept_into(&mut query.into)?;
         query.late_into = LateInto(late || std::mem::take(&mut self.into_late));
         // `(query)` alone is the query.
@@ -127,6 +131,7 @@ impl Parser<'_> {
 
     #[inline(never)]
     fn set_operations(&mut self, first: QueryBody, into: &mut Option<SelectInto>) -> SqlResult<QueryBody> {
+        self.last_in_brackets = false;
         let first = self.intersections(first, into)?;
         let mut rest = Vec::new();
         let (mut length, mut before) = (0, Kw::UNION);
@@ -136,7 +141,7 @@ impl Parser<'_> {
             self.chain_of_queries(&mut length, kw == Kw::UNION && before == Kw::UNION)?;
             before = kw;
             let all = self.set_quantifier();
-            let body = self.primary_body(into)?;
+            let body = self.operand_body(into)?;
             let body = self.intersections(body, into)?;
             self.into_late |= into.is_some();
             let op = if kw == Kw::UNION { SetOp::Union } else { SetOp::Except };
@@ -151,7 +156,7 @@ impl Parser<'_> {
         while into.is_none() && self.accept_kw(Kw::INTERSECT) {
             self.chain_of_queries(&mut length, false)?;
             let all = self.set_quantifier();
-            let body = self.primary_body(into)?;
+            let body = self.operand_body(into)?;
             self.into_late |= into.is_some();
             rest.push(SetOperand { op: SetOp::Intersect, all, body });
         }
@@ -164,6 +169,14 @@ impl Parser<'_> {
             self.accept_kw(Kw::DISTINCT);
         }
         all
+    }
+
+    /// The right side of a set operation.
+    fn operand_body(&mut self, into: &mut Option<SelectInto>) -> SqlResult<QueryBody> {
+        let in_brackets = self.at(Tok::LParen);
+        let body = self.primary_body(into)?;
+        self.last_in_brackets = in_brackets;
+        Ok(body)
     }
 
     /// SELECT, VALUES or a query in parentheses.

@@ -110,7 +110,9 @@ impl Parser<'_> {
             self.advance();
             return self.set_password();
         }
-        self.set_variable(*scope)
+        // Without `@@` what is not said is the session's; with it `tx_isolation` is the next transaction's alone.
+        let said = if *scope == VarScope::Default { VarScope::Session } else { *scope };
+        self.set_variable(said)
     }
 
     fn set_names(&mut self) -> SqlResult<SetItem> {

@@ -60,9 +60,9 @@ impl Work<'_> {
         let tree = table.indexes[auto.index].entries();
         let counter = &table.shared.auto_increment;
         if let Some(id) = session.vars.insert_id.take() {
-            self.auto.reserved = (id, 1);
+            // It is where the statement begins to count, as far as it needs.
+            self.auto.reserved = (id, u64::MAX);
             self.auto.forced = true;
-            counter.raise(engine, tree, id)?;
         }
         if self.auto.reserved.1 == 0 {
             let count = self.auto.next_interval(expected);
@@ -76,6 +76,11 @@ impl Work<'_> {
         self.auto.made = Some(next);
         if next > auto_max(ty) {
             return Err(exhausted(session, &table.columns[auto.column].name));
+        }
+        if self.auto.forced {
+            // Nothing was reserved: to the counter the row has given the value itself.
+            self.auto.before_raise(session, table, self.plan.is_bulk())?;
+            counter.raise(engine, tree, next)?;
         }
         self.values[auto.column] = match ty.kind {
             keel_value::TypeKind::Double => Value::Double(next as f64),
