@@ -22,6 +22,7 @@ use crate::mdl::{Kind, Owned, TableLock};
 use crate::plan::{Plan, TableUse};
 use crate::read_lock::Pass;
 use crate::session::Session;
+use crate::waits::Stake;
 
 /// The tables that a session has locked by name; given back when dropped.
 #[derive(Default)]
@@ -227,6 +228,17 @@ impl Database {
         tables: &[ast::TableLock],
         wait: Option<&LockWait>,
     ) -> SqlResult<()> {
+        self.lock_all_named(session, tables, wait, true)
+    }
+
+    /// The same, which is `firm` or not where it closes a ring.
+    fn lock_all_named(
+        &self,
+        session: &mut Session,
+        tables: &[ast::TableLock],
+        wait: Option<&LockWait>,
+        firm: bool,
+    ) -> SqlResult<()> {
         session.diagnostics.clear();
         session.refuse_in_branch()?;
         self.commit_implicitly(session)?;
@@ -242,7 +254,7 @@ impl Database {
             Some(LockWait::Wait(seconds)) => Duration::from_secs(*seconds),
             None => Duration::from_secs(session.vars.lock_wait_timeout),
         };
-        let locked = self.take_named(session, tables, timeout);
+        let locked = self.take_named(session, tables, timeout, firm);
         if locked.is_err() {
             session.named_locks.release();
         }
@@ -264,7 +276,7 @@ impl Database {
             kind: TableLockKind::Read,
         };
         let tables: Vec<ast::TableLock> = tables.iter().map(lock).collect();
-        self.lock_named_tables(session, &tables, None)
+        self.lock_all_named(session, &tables, None, false)
     }
 
     /// FLUSH TABLES: waits until nobody uses those that are named. There is nothing to close.
@@ -311,6 +323,7 @@ impl Database {
         session: &mut Session,
         tables: &[ast::TableLock],
         timeout: Duration,
+        firm: bool,
     ) -> SqlResult<()> {
         let mut rounds = 0;
         loop {
@@ -340,7 +353,9 @@ impl Database {
             let named = &mut session.named_locks;
             if let Some(busy) = busy {
                 named.free_all();
-                session.wait_for(busy.what.lock(), busy.kind(), timeout)?;
+                let stake = || Stake { firm: firm && !busy.write, ..session.stake() };
+                let waits = session.user_locks.registry().waits();
+                waits.take(busy.what.lock(), busy.kind(), stake, &session.interrupt, timeout)?;
                 session.named_locks.add(busy);
                 if in_order {
                     session.named_locks.free_all();
