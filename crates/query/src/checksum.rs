@@ -5,14 +5,16 @@
 //! front of them unless the table has rows of variable length, stand ones. Generated columns count as NULL.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use keel_base::{SqlResult, errors};
+use keel_base::{SqlResult, code, errors};
 use keel_sql::ast::{Maintain, MaintainOp};
 use keel_storage::{Read, ScanRange, Txn};
 use keel_value::row::RowRef;
 use keel_value::types::{NOT_SPECIFIED, flags};
 use keel_value::{CollationId, SqlType, TypeKind, Value, ValueRef};
 
+use crate::access;
 use crate::catalog::{ColumnDef, TableDef};
 use crate::database::Database;
 use crate::engine_error;
@@ -36,7 +38,12 @@ pub(crate) fn run(
             Ok(_) if quick => Value::Null,
             // What the server makes up is nowhere the same.
             Ok((table, _)) if table.is_virtual() => Value::UInt(0),
-            Ok((table, _share)) => Value::UInt(u64::from(sum_within(database, session, &table)?)),
+            Ok((table, _share)) => match sum_within(database, session, &table) {
+                Ok(sum) => Value::UInt(u64::from(sum)),
+                // As in MariaDB without a word.
+                Err(error) if error.code == code::LOCK_WAIT_TIMEOUT => Value::Null,
+                Err(error) => return Err(database.undo(session, error)),
+            },
             Err(error) => {
                 session.check_interrupt()?;
                 session.push_error(&error);
@@ -70,12 +77,17 @@ fn columns() -> Arc<ResultColumns> {
     ])
 }
 
-/// The sum as the session's transaction sees the rows.
+/// The sum as the session's transaction sees the rows, which it locks where a SELECT does.
 fn sum_within(database: &Database, session: &mut Session, table: &TableDef) -> SqlResult<u32> {
     database.open_if_needed(session);
-    database.ensure_txn(session).start_statement();
+    let waits = Duration::from_secs(session.vars.row_lock_wait_timeout);
+    let by_snapshot = session.vars.snapshot_isolation;
+    let txn = database.ensure_txn(session);
+    txn.set_waits(waits, by_snapshot);
+    txn.start_statement();
+    let read = access::plain_read(session);
     let mut txn = session.txn.take().expect("begun above");
-    let sum = sum(session, &mut txn, table);
+    let sum = sum(session, &mut txn, table, read);
     session.txn = Some(txn);
     if !session.in_transaction() {
         database.commit_within(session)?;
@@ -83,11 +95,11 @@ fn sum_within(database: &Database, session: &mut Session, table: &TableDef) -> S
     sum
 }
 
-fn sum(session: &Session, txn: &mut Txn, table: &TableDef) -> SqlResult<u32> {
+fn sum(session: &Session, txn: &mut Txn, table: &TableDef, read: Read) -> SqlResult<u32> {
     let shape = Shape::of(table);
     let mut sum = 0u32;
     let mut bytes = Vec::new();
-    let mut scan = txn.scan(table.rows(), ScanRange::ALL, Read::Snapshot).map_err(engine_error)?;
+    let mut scan = txn.scan(table.rows(), ScanRange::ALL, read).map_err(engine_error)?;
     while let Some((_, row)) = scan.next(txn).map_err(engine_error)? {
         session.check_interrupt()?;
         shape.write(table, &RowRef::new(&table.layout, row), &mut bytes)?;

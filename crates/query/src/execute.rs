@@ -327,7 +327,7 @@ impl Database {
     }
 
     /// Undoes a failed statement, or the transaction where that is its own or is gone.
-    fn undo(&self, session: &mut Session, error: SqlError) -> SqlError {
+    pub(crate) fn undo(&self, session: &mut Session, error: SqlError) -> SqlError {
         let ends_all = match error.code {
             // A ring of GET_LOCK() alone ends the statement, not the transaction.
             code::LOCK_DEADLOCK => !std::mem::take(&mut session.user_locks.closed_ring),

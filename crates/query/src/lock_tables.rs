@@ -22,6 +22,7 @@ use crate::mdl::{Kind, Owned, TableLock};
 use crate::plan::{Plan, TableUse};
 use crate::read_lock::Pass;
 use crate::session::Session;
+use crate::waits::Stake;
 
 /// The tables that a session has locked by name; given back when dropped.
 #[derive(Default)]
@@ -271,18 +272,20 @@ impl Database {
         tables: &[ast::TableLock],
         wait: Option<&LockWait>,
     ) -> SqlResult<()> {
-        self.lock_listed(session, tables, wait)?;
+        self.lock_listed(session, tables, wait, true)?;
         if session.named_locks.is_in_force() {
             self.open_if_needed(session);
         }
         Ok(())
     }
 
+    /// Locks all of them, `firm` or not where that closes a ring.
     fn lock_listed(
         &self,
         session: &mut Session,
         tables: &[ast::TableLock],
         wait: Option<&LockWait>,
+        firm: bool,
     ) -> SqlResult<()> {
         session.diagnostics.clear();
         session.refuse_same_name(tables.iter().map(|table| (&table.table, table.alias.as_deref())))?;
@@ -300,7 +303,7 @@ impl Database {
             Some(LockWait::Wait(seconds)) => Duration::from_secs(*seconds),
             None => Duration::from_secs(session.vars.lock_wait_timeout),
         };
-        let locked = self.take_named(session, tables, timeout);
+        let locked = self.take_named(session, tables, timeout, firm);
         if locked.is_err() {
             session.named_locks.release();
         }
@@ -322,7 +325,7 @@ impl Database {
             kind: TableLockKind::Read,
         };
         let tables: Vec<ast::TableLock> = tables.iter().map(lock).collect();
-        self.lock_listed(session, &tables, None)
+        self.lock_listed(session, &tables, None, false)
     }
 
     /// FLUSH TABLES: waits until nobody uses those that are named. There is nothing to close.
@@ -369,6 +372,7 @@ impl Database {
         session: &mut Session,
         tables: &[ast::TableLock],
         timeout: Duration,
+        firm: bool,
     ) -> SqlResult<()> {
         let mut rounds = 0;
         loop {
@@ -398,7 +402,9 @@ impl Database {
             let named = &mut session.named_locks;
             if let Some(busy) = busy {
                 named.free_all();
-                session.wait_for(busy.what.lock(), busy.kind(), timeout)?;
+                let stake = || Stake { firm: firm && !busy.write, ..session.stake() };
+                let waits = session.user_locks.registry().waits();
+                waits.take(busy.what.lock(), busy.kind(), stake, &session.interrupt, timeout)?;
                 session.named_locks.add(busy);
                 if in_order {
                     session.named_locks.free_all();

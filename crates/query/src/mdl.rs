@@ -10,11 +10,10 @@
 //! 3. Waits end by KILL, by `lock_wait_timeout` (1205), and soon after the client has gone.
 //! 4. Who waits for an exclusive lock, or to keep writers out, holds no lock of another table for long: definitions
 //!    take several in order of their places in memory, and let go of all when the next one is not there soon; so does LOCK
-//!    TABLES where trying alone did not help. Rings that remain are found when they close
-//!    ([`crate::waits`]). Those that also pass through row locks are not, nor
-//!    those through the shares of a statement without a transaction that waits for GET_LOCK(); but who awaits
-//!    a lock exclusively lets those behind it pass from time to time ([`PATIENCE`]), which breaks every ring, and keeps one
-//!    forgotten transaction from blocking a table for all. Each time it waits longer, so transactions of any length end.
+//!    TABLES where trying alone did not help. Rings that remain are found when they close ([`crate::waits`]). Those that
+//!    also pass through row locks are not; but who awaits a lock exclusively lets those behind it pass from time to
+//!    time ([`PATIENCE`]), which breaks every ring, and keeps one forgotten transaction from blocking a table for all.
+//!    Each time it waits longer, so transactions of any length end.
 //!
 //! Nothing of this survives a crash.
 

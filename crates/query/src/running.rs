@@ -30,7 +30,8 @@ impl Running {
             Body::Update(update) => !update.is_direct(),
             Body::Delete(delete) => !delete.is_direct(),
             Body::Explain(explain) => explain.analyzed().is_some(),
-            Body::PointSelect(_) | Body::Do(_) | Body::PassedOver(_) | Body::Direct => false,
+            Body::Do(_) => !plan.dependencies.is_empty(),
+            Body::PointSelect(_) | Body::PassedOver(_) | Body::Direct => false,
         };
         if shows {
             let rows_alone = matches!(&plan.body, Body::Insert(insert) if insert.query().is_none());
@@ -44,6 +45,11 @@ impl Running {
     pub(crate) fn end(&self) {
         // The plan is let go of behind the lock.
         let _ended = self.0.lock().take();
+    }
+
+    /// The noted plan.
+    pub(crate) fn plan(&self) -> Option<Arc<Plan>> {
+        self.0.lock().as_ref().map(|execution| execution.plan.clone())
     }
 
     /// What runs now.

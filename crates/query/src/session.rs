@@ -804,11 +804,15 @@ impl Session {
         let mut kept = self.user_locks.kept();
         let of_transaction = self.transaction.locks.iter();
         kept.extend(of_transaction.map(|(lock, writes)| (lock.clone(), Kind::of_share(*writes))));
+        // A statement without a transaction shares its tables while it runs.
+        let runs = self.running.plan().filter(|_| !self.keeps_locks());
+        let of_statement = runs.iter().flat_map(|plan| plan.locks());
+        kept.extend(of_statement.map(|(lock, writes)| (lock.clone(), Kind::of_share(writes))));
         kept.extend(self.named_locks.kept());
         kept.extend(self.read_lock.kept());
         kept.extend(self.passes.iter().map(|pass| (pass.gate().clone(), Kind::Write)));
         kept.extend(self.filling.iter().map(|lock| (lock.clone(), Kind::Own)));
-        Stake { owner: self.owner.clone(), kept }
+        Stake { owner: self.owner.clone(), kept, firm: false }
     }
 
     /// What a COMMIT says that was rolled back because of `error`; SHOW WARNINGS shows both.

@@ -1,10 +1,9 @@
 //! Who waits for whom: tables' metadata locks, LOCK TABLES, the global read lock, GET_LOCK().
 //!
-//! Who has to wait for one of these locks, and may wait for long, is written down with what it keeps; but the tables that a
-//! statement outside of a transaction shares while it waits in GET_LOCK() are not. The wait that closes a ring finds it at once,
-//! and one of the ring hears 1213: as in MariaDB rather one that uses tables than one that wants a lock for itself or to write
-//! at all, and among equals the one that closed the ring. Before all others the global read lock gives way, where it keeps no
-//! name of GET_LOCK(), and begins again.
+//! Who has to wait for one of these locks, and may wait for long, is written down with what it keeps. The wait that closes a
+//! ring finds it at once, and one of the ring hears 1213: as in MariaDB rather one that uses tables than one that wants a lock
+//! for itself or to write at all, rather that one than LOCK TABLES ... READ, and among equals the one that closed the ring. Before
+//! all others the global read lock gives way, where it keeps no name of GET_LOCK(), and begins again.
 //!
 //! 1. A wait stands in the lock's queue before it stands here, and the search runs under the list's mutex: of a ring's
 //!    waits the last to come sees all others.
@@ -34,6 +33,8 @@ pub(crate) struct Stake {
     pub owner: Option<Arc<Owner>>,
     /// What it keeps meanwhile, and how.
     pub kept: Vec<(Arc<TableLock>, Kind)>,
+    /// Others of its ring end first: it is LOCK TABLES ... READ.
+    pub firm: bool,
 }
 
 /// A wait's state, shared by the waiter, the lock's queue and those that look for rings.
@@ -140,6 +141,7 @@ impl Waiting {
         match (self.wanted.event(), self.kind) {
             (WaitEvent::BackupLock, Kind::Refuse) if !keeps_name() => 0,
             (WaitEvent::MetadataLock, Kind::Read | Kind::Write | Kind::Upgrade) => 1,
+            _ if self.stake.firm => 3,
             _ => 2,
         }
     }

@@ -130,7 +130,8 @@ enum Found {
     Row(bool),
     /// The row beyond the range; whether its lock is new.
     Beyond(bool),
-    /// A row that others have locked, as it stands there, and whether its writer is in progress; the place has moved.
+    /// A row that others have locked, in the range or beyond it, as it stands there, and whether its writer is in progress; the
+    /// place has moved.
     Locked { key: Vec<u8>, header: Header, written: bool, row: Vec<u8> },
     /// Queued for the row of this key.
     Wait(Vec<u8>),
@@ -205,8 +206,8 @@ impl Scan {
     }
 
     /// Makes a scan that locks exclusively give a row that others have locked as it was last committed, and unlocked
-    /// ([`Scan::is_unlocked`]): the caller passes over it, or wants it after all ([`Scan::insist`]). Only under isolation
-    /// levels that lock no gaps, and only in the tree of the rows.
+    /// ([`Scan::is_unlocked`]): the caller passes over it, or wants it after all ([`Scan::insist`]). One beyond the range ends
+    /// the scan without a wait. Only under isolation levels that lock no gaps, and only in the tree of the rows.
     pub fn set_semi_consistent(&mut self) {
         self.semi_consistent = true;
     }
@@ -584,9 +585,14 @@ impl Scan {
                     return Ok(());
                 }
                 Found::Locked { key, header, written, mut row } => {
-                    if let Some(header) = state.committed_version(engine, header, written, &mut row)? {
-                        load_overflow(state, &tree, header, &mut row)?;
-                        self.push_unlocked(&key, header, &row);
+                    match state.committed_version(engine, header, written, &mut row)? {
+                        // Its key says that it is beyond.
+                        Some(_) if self.beyond => self.place = Place::End,
+                        Some(header) => {
+                            load_overflow(state, &tree, header, &mut row)?;
+                            self.push_unlocked(&key, header, &row);
+                        }
+                        None => {}
                     }
                     return Ok(());
                 }
@@ -668,7 +674,7 @@ impl Scan {
             let key = key_at(leaf, slot);
             // Whoever may not wait at all is told so also there, as in MariaDB.
             let may_wait = state.timeout != Some(Duration::ZERO);
-            let semi = self.semi_consistent && !gaps && !self.insist && !self.beyond && may_wait;
+            let semi = self.semi_consistent && !gaps && !self.insist && may_wait;
             let if_taken = if semi { IfTaken::Refuse } else { if_taken(wait) };
             match state.lock_row(engine, &self.tree, &key, header, mode, true, if_taken)? {
                 // Who deleted it has ended since that was asked above.

@@ -459,14 +459,16 @@ impl State {
         let prefix = &key[..prefix_len.min(key.len())];
         // Whether others are kept from the whole prefix, which lies in more than one leaf, and it was looked through.
         let mut guarded = false;
+        // Whether an entry with the prefix was waited for, and whether its deletion.
+        let mut awaited = None;
         loop {
-            let mut spread = false;
+            let mut to_guard = false;
             let result = self.insert_checked(engine, tree, key, row, on_duplicate, |state, leaf| {
                 if guarded {
                     return Ok(None);
                 }
                 if !lies_within(leaf, prefix) {
-                    spread = true;
+                    to_guard = true;
                     return Ok(Some(Step::Done(Insert::Duplicate)));
                 }
                 let first = leaf.search(prefix).unwrap_or_else(|slot| slot);
@@ -477,18 +479,22 @@ impl State {
                     }
                     let (header, _) = Header::split(leaf.value(slot));
                     if let Some(step) = state.meet(engine, tree, found, header, on_duplicate)? {
-                        if matches!(step, Step::Done(Insert::Duplicate)) {
-                            state.lock_gap_below(tree, leaf, slot);
+                        match step {
+                            Step::Done(Insert::Duplicate) => state.lock_gap_below(tree, leaf, slot),
+                            Step::Wait => awaited = Some(awaited == Some(true) || header.is_deleted()),
+                            _ => {}
                         }
                         return Ok(Some(step));
                     }
                 }
-                Ok(None)
+                // What was waited for is gone.
+                to_guard = awaited.is_some();
+                Ok(to_guard.then_some(Step::Done(Insert::Duplicate)))
             })?;
-            if !spread {
+            if !to_guard {
                 return Ok(result);
             }
-            if self.guard_prefix(engine, tree, prefix, on_duplicate, found)? {
+            if self.guard_prefix(engine, tree, prefix, on_duplicate, &mut awaited, found)? {
                 return Ok(Insert::Duplicate);
             }
             guarded = true;
@@ -505,13 +511,16 @@ impl State {
     }
 
     /// Keeps others from inserting keys that begin with `prefix`, and says whether a live one is there: it is locked
-    /// then and in `found`. Waits.
+    /// then and in `found`. Where one was `awaited` and none is there, the gaps beside them are locked as well, under every isolation
+    /// level, and the next entry if what was awaited was deleted: InnoDB has a next-key lock on the deleted entry, and one on
+    /// the entry where it sees that there are no more equal ones. Waits.
     fn guard_prefix(
         &mut self,
         engine: &Engine,
         tree: &TreeHandle,
         prefix: &[u8],
         on_duplicate: OnDuplicate,
+        awaited: &mut Option<bool>,
         found: &mut Vec<u8>,
     ) -> Result<bool> {
         let me: Arc<TrxShared> = self.shared().clone();
@@ -520,27 +529,68 @@ impl State {
         loop {
             let leaf = tree.tree().leaf_for_read(&from)?;
             let first = leaf.search(&from).unwrap_or_else(|slot| slot);
+            if awaited.is_some() && from == prefix {
+                tree.gaps().lock(&me, &leaf.gap_low(first), Some(prefix));
+            }
             let mut stop = None;
             for slot in first..leaf.len() {
                 leaf.key(slot, found);
-                if !found.starts_with(prefix) {
-                    return Ok(false);
-                }
                 let (header, _) = Header::split(leaf.value(slot));
+                if !found.starts_with(prefix) {
+                    stop = match awaited {
+                        Some(deleted) => {
+                            tree.gaps().lock(&me, &from, Some(found));
+                            match deleted {
+                                true => self.lock_behind(engine, tree, found, header, on_duplicate)?,
+                                false => None,
+                            }
+                        }
+                        None => None,
+                    };
+                    if stop.is_none() {
+                        return Ok(false);
+                    }
+                    break;
+                }
                 stop = self.meet(engine, tree, found, header, on_duplicate)?;
+                match (&stop, &mut *awaited) {
+                    (Some(Step::Wait), awaited) => {
+                        *awaited = Some(*awaited == Some(true) || header.is_deleted());
+                    }
+                    (None, Some(deleted)) => *deleted = true,
+                    _ => {}
+                }
                 if stop.is_some() {
                     break;
                 }
             }
             let next = leaf.high_fence().map(<[u8]>::to_vec);
+            if stop.is_none() && awaited.is_some() {
+                tree.gaps().lock(&me, &from, next.as_deref());
+            }
             drop(leaf);
             match (stop, next) {
                 (Some(Step::Done(_)), _) => return Ok(true),
                 (Some(Step::Wait), _) => self.wait(engine, Wait::Default)?,
                 (Some(_), _) => {}
-                (None, Some(next)) if next.starts_with(prefix) => from = next,
+                (None, Some(next)) if awaited.is_some() || next.starts_with(prefix) => from = next,
                 (None, _) => return Ok(false),
             }
+        }
+    }
+
+    /// Locks the entry that comes behind equal ones, unless it is deleted and so a part of the gap; what to do before that can be had.
+    fn lock_behind(
+        &mut self,
+        engine: &Engine,
+        tree: &TreeHandle,
+        key: &[u8],
+        header: Header,
+        on_duplicate: OnDuplicate,
+    ) -> Result<Option<Step<Insert>>> {
+        match self.meet(engine, tree, key, header, on_duplicate)? {
+            Some(Step::Done(_)) | None => Ok(None),
+            step => Ok(step),
         }
     }
 }

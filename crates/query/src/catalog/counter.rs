@@ -115,6 +115,11 @@ impl Counter {
         }
     }
 
+    /// The first of the next values, for who holds the tree's counter and raises it by what it stores; none where `max` is passed.
+    pub fn next(&self, engine: &Engine, tree: &TreeHandle, step: Step, max: u64) -> SqlResult<Option<u64>> {
+        Ok(step.after(self.last(engine, tree)?).filter(|first| *first <= max))
+    }
+
     /// Notes that a row with `value` was stored.
     pub fn raise(&self, engine: &Engine, tree: &TreeHandle, value: u64) -> SqlResult<()> {
         let value = value.min(UNREAD - 1);

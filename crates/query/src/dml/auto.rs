@@ -2,7 +2,8 @@
 //!
 //! As `innodb_autoinc_lock_mode` says: with 0 every INSERT holds the table's counter from its first value to its end, with 1
 //! those of which nobody knows how many rows there are, with 2 none. Those that need not hold it take their values without a
-//! lock, but wait where another holds it, and then hold it too.
+//! lock, but wait where another holds it, and then hold it too. With 0 only values that are stored count as handed out, since
+//! nobody else takes one before the statement's end; else all that are reserved.
 
 use std::sync::Arc;
 
@@ -127,7 +128,21 @@ impl AutoValues {
             }
             self.claim(session, table)?;
         }
-        counter.reserve(engine, tree, count, step, max)
+        match counts_stored(session) {
+            true => counter.next(engine, tree, step, max),
+            false => counter.reserve(engine, tree, count, step, max),
+        }
+    }
+
+    /// Before the value `made` is forgotten or stored: where only stored ones count, it counts from now on.
+    pub fn hand_out(session: &Session, table: &TableDef, made: u64) -> SqlResult<()> {
+        match table.auto_increment.filter(|_| counts_stored(session)) {
+            Some(auto) => {
+                let engine = table.engine.as_ref().expect("only real tables are written");
+                table.shared.auto_increment.raise(engine, table.indexes[auto.index].entries(), made)
+            }
+            None => Ok(()),
+        }
     }
 
     /// Gives back what the statement holds.
@@ -151,4 +166,9 @@ impl AutoValues {
             _ => (0, 0),
         };
     }
+}
+
+/// Whether only values that are stored count as handed out.
+fn counts_stored(session: &Session) -> bool {
+    session.vars.auto_increment_lock_mode == 0
 }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use keel_base::{SqlResult, errors};
 use keel_value::{SqlMode, SqlType, Value, ValueRef};
 
+use super::super::auto::AutoValues;
 use super::super::rows;
-use super::Work;
+use super::{Rows, Work};
 use crate::catalog::TableDef;
 use crate::catalog::counter::Step;
 use crate::session::Session;
@@ -17,6 +18,7 @@ impl Work<'_> {
         let step = Step::of(session);
         if let Some(made) = self.auto.made.take() {
             self.auto.first.get_or_insert(made);
+            AutoValues::hand_out(session, table, made)?;
             table.shared.auto_increment.pass(made, step);
             return Ok(());
         }
@@ -26,9 +28,25 @@ impl Work<'_> {
     }
 
     /// The row that a value was made for is not stored: the next one takes it.
-    pub(super) fn give_back_auto_value(&mut self) {
+    pub(super) fn give_back_auto_value(&mut self, session: &Session) -> SqlResult<()> {
+        self.lose_auto_value(session)?;
         if let Some(made) = self.auto.made.take() {
             self.auto.reserved = (made, self.auto.reserved.1 + 1);
+        }
+        Ok(())
+    }
+
+    /// The row that a value was made for is a duplicate: as in InnoDB the value is lost where a query gave the row, or a file of
+    /// which duplicates are passed over, also where only stored ones count.
+    pub(super) fn lose_auto_value(&self, session: &Session) -> SqlResult<()> {
+        let loses = match &self.plan.rows {
+            Rows::Query { .. } => true,
+            Rows::File(_) => self.plan.ignore,
+            _ => false,
+        };
+        match self.auto.made.filter(|_| loses) {
+            Some(made) => AutoValues::hand_out(session, &self.plan.table, made),
+            None => Ok(()),
         }
     }
 

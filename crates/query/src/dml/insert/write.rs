@@ -48,7 +48,10 @@ impl Work<'_> {
             let (row, ties) = (&self.row, self.ties.as_ref());
             return match rows::insert(&table, txn, row, OnDuplicate::LockShared, &mut self.buffers, ties)? {
                 Written::Done => self.stored(session, &table),
-                Written::Duplicate(position) => Err(rows::duplicate_error(&table, position, &self.row)),
+                Written::Duplicate(position) => {
+                    self.lose_auto_value(session)?;
+                    Err(rows::duplicate_error(&table, position, &self.row))
+                }
             };
         }
         self.write_or_displace(session, &table)
@@ -93,7 +96,7 @@ impl Work<'_> {
                 Ok(Written::Duplicate(position)) => position,
                 Err(error) if self.plan.ignore && is_of_foreign_key(&error) => {
                     txn.rollback_to(savepoint).map_err(engine_error)?;
-                    self.give_back_auto_value();
+                    self.give_back_auto_value(session)?;
                     session.warn(error);
                     return Ok(());
                 }
@@ -101,7 +104,7 @@ impl Work<'_> {
             };
             txn.rollback_to(savepoint).map_err(engine_error)?;
             if !displaces {
-                self.give_back_auto_value();
+                self.give_back_auto_value(session)?;
                 session.warn(rows::duplicate_error(table, position, &self.row));
                 return Ok(());
             }
@@ -110,7 +113,7 @@ impl Work<'_> {
                 continue;
             }
             if self.plan.on_duplicate.is_some() {
-                self.give_back_auto_value();
+                self.give_back_auto_value(session)?;
                 return self.update_existing(session, table, &primary);
             }
             // A row that others name goes and comes back, even where it stays the same: they go, or keep it, with it.
