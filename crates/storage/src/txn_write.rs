@@ -497,6 +497,9 @@ impl State {
             if self.guard_prefix(engine, tree, prefix, on_duplicate, &mut awaited, found)? {
                 return Ok(Insert::Duplicate);
             }
+            if awaited.is_some() {
+                self.lock_gap_before(tree, prefix)?;
+            }
             guarded = true;
         }
     }
@@ -511,7 +514,7 @@ impl State {
     }
 
     /// Keeps others from inserting keys that begin with `prefix`, and says whether a live one is there: it is locked
-    /// then and in `found`. Where one was `awaited` and none is there, the gaps beside them are locked as well, under every isolation
+    /// then and in `found`. Where one was `awaited` and none is there, the gap behind them is locked as well, under every isolation
     /// level, and the next entry if what was awaited was deleted: InnoDB has a next-key lock on the deleted entry, and one on
     /// the entry where it sees that there are no more equal ones. Waits.
     fn guard_prefix(
@@ -529,9 +532,6 @@ impl State {
         loop {
             let leaf = tree.tree().leaf_for_read(&from)?;
             let first = leaf.search(&from).unwrap_or_else(|slot| slot);
-            if awaited.is_some() && from == prefix {
-                tree.gaps().lock(&me, &leaf.gap_low(first), Some(prefix));
-            }
             let mut stop = None;
             for slot in first..leaf.len() {
                 leaf.key(slot, found);
@@ -576,6 +576,24 @@ impl State {
                 (None, Some(next)) if awaited.is_some() || next.starts_with(prefix) => from = next,
                 (None, _) => return Ok(false),
             }
+        }
+    }
+
+    /// Keeps others from inserting between `key` and the entry before it, which may lie in an earlier leaf. Waits.
+    fn lock_gap_before(&mut self, tree: &TreeHandle, key: &[u8]) -> Result<()> {
+        let me: Arc<TrxShared> = self.shared().clone();
+        let mut leaf = tree.tree().leaf_for_read(key)?;
+        let mut slot = leaf.search(key).unwrap_or_else(|slot| slot);
+        let mut high = key.to_vec();
+        loop {
+            tree.gaps().lock(&me, &leaf.gap_low(slot), Some(&high));
+            if slot > 0 || leaf.low_fence().is_empty() {
+                return Ok(());
+            }
+            high = leaf.low_fence().to_vec();
+            drop(leaf);
+            leaf = tree.tree().leaf_below(None, &high)?;
+            slot = leaf.len();
         }
     }
 
