@@ -150,6 +150,12 @@ impl TempFile {
         Ok(())
     }
 
+    /// Forgets what was written; its space stays, to be written again.
+    pub fn clear(&mut self) {
+        self.sums.clear();
+        self.length = 0;
+    }
+
     /// Goes past octets that were written.
     fn sum(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {

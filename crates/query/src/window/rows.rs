@@ -113,6 +113,7 @@ impl Partition {
         self.last.bytes.clear();
         self.last.starts.clear();
         (self.rows, self.held_bytes, self.file_bytes) = (0, 0, 0);
+        self.file.iter_mut().for_each(TempFile::clear);
     }
 
     /// How many rows there are.
