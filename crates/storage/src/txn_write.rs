@@ -459,8 +459,7 @@ impl State {
         let prefix = &key[..prefix_len.min(key.len())];
         // Whether others are kept from the whole prefix, which lies in more than one leaf, and it was looked through.
         let mut guarded = false;
-        // Whether an entry with the prefix was waited for, and whether its deletion.
-        let mut awaited = None;
+        let mut awaited = Awaited::Nothing;
         loop {
             let mut to_guard = false;
             let result = self.insert_checked(engine, tree, key, row, on_duplicate, |state, leaf| {
@@ -481,14 +480,14 @@ impl State {
                     if let Some(step) = state.meet(engine, tree, found, header, on_duplicate)? {
                         match step {
                             Step::Done(Insert::Duplicate) => state.lock_gap_below(tree, leaf, slot),
-                            Step::Wait => awaited = Some(awaited == Some(true) || header.is_deleted()),
+                            Step::Wait => awaited = awaited.max(Awaited::of(header)),
                             _ => {}
                         }
                         return Ok(Some(step));
                     }
                 }
                 // What was waited for is gone.
-                to_guard = awaited.is_some();
+                to_guard = awaited > Awaited::Nothing;
                 Ok(to_guard.then_some(Step::Done(Insert::Duplicate)))
             })?;
             if !to_guard {
@@ -497,7 +496,7 @@ impl State {
             if self.guard_prefix(engine, tree, prefix, on_duplicate, &mut awaited, found)? {
                 return Ok(Insert::Duplicate);
             }
-            if awaited.is_some() {
+            if awaited > Awaited::Nothing {
                 self.lock_gap_before(tree, prefix)?;
             }
             guarded = true;
@@ -523,7 +522,7 @@ impl State {
         tree: &TreeHandle,
         prefix: &[u8],
         on_duplicate: OnDuplicate,
-        awaited: &mut Option<bool>,
+        awaited: &mut Awaited,
         found: &mut Vec<u8>,
     ) -> Result<bool> {
         let me: Arc<TrxShared> = self.shared().clone();
@@ -537,27 +536,23 @@ impl State {
                 leaf.key(slot, found);
                 let (header, _) = Header::split(leaf.value(slot));
                 if !found.starts_with(prefix) {
-                    stop = match awaited {
-                        Some(deleted) => {
-                            tree.gaps().lock(&me, &from, Some(found));
-                            match deleted {
-                                true => self.lock_behind(engine, tree, found, header, on_duplicate)?,
-                                false => None,
-                            }
-                        }
-                        None => None,
-                    };
+                    if *awaited > Awaited::Nothing {
+                        tree.gaps().lock(&me, &from, Some(found));
+                    }
+                    if *awaited == Awaited::Deleted {
+                        // Once it is locked, or deleted and so a part of the gap, nothing is left to do.
+                        let met = self.meet(engine, tree, found, header, on_duplicate)?;
+                        stop = met.filter(|step| !matches!(step, Step::Done(_)));
+                    }
                     if stop.is_none() {
                         return Ok(false);
                     }
                     break;
                 }
                 stop = self.meet(engine, tree, found, header, on_duplicate)?;
-                match (&stop, &mut *awaited) {
-                    (Some(Step::Wait), awaited) => {
-                        *awaited = Some(*awaited == Some(true) || header.is_deleted());
-                    }
-                    (None, Some(deleted)) => *deleted = true,
+                match stop {
+                    Some(Step::Wait) => *awaited = (*awaited).max(Awaited::of(header)),
+                    None if *awaited > Awaited::Nothing => *awaited = Awaited::Deleted,
                     _ => {}
                 }
                 if stop.is_some() {
@@ -565,7 +560,7 @@ impl State {
                 }
             }
             let next = leaf.high_fence().map(<[u8]>::to_vec);
-            if stop.is_none() && awaited.is_some() {
+            if stop.is_none() && *awaited > Awaited::Nothing {
                 tree.gaps().lock(&me, &from, next.as_deref());
             }
             drop(leaf);
@@ -573,7 +568,7 @@ impl State {
                 (Some(Step::Done(_)), _) => return Ok(true),
                 (Some(Step::Wait), _) => self.wait(engine, Wait::Default)?,
                 (Some(_), _) => {}
-                (None, Some(next)) if awaited.is_some() || next.starts_with(prefix) => from = next,
+                (None, Some(next)) if *awaited > Awaited::Nothing || next.starts_with(prefix) => from = next,
                 (None, _) => return Ok(false),
             }
         }
@@ -596,20 +591,21 @@ impl State {
             slot = leaf.len();
         }
     }
+}
 
-    /// Locks the entry that comes behind equal ones, unless it is deleted and so a part of the gap; what to do before that can be had.
-    fn lock_behind(
-        &mut self,
-        engine: &Engine,
-        tree: &TreeHandle,
-        key: &[u8],
-        header: Header,
-        on_duplicate: OnDuplicate,
-    ) -> Result<Option<Step<Insert>>> {
-        match self.meet(engine, tree, key, header, on_duplicate)? {
-            Some(Step::Done(_)) | None => Ok(None),
-            step => Ok(step),
-        }
+/// What an insert has waited for among the entries that are equal to its own, the most that it was.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Awaited {
+    Nothing,
+    /// An entry that was live.
+    Live,
+    /// One that somebody had deleted.
+    Deleted,
+}
+
+impl Awaited {
+    fn of(header: Header) -> Awaited {
+        if header.is_deleted() { Awaited::Deleted } else { Awaited::Live }
     }
 }
 
