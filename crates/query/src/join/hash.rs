@@ -58,8 +58,6 @@ struct Entry {
 struct Store {
     /// What is not in the file.
     tail: Vec<u8>,
-    /// Octets in the file.
-    filed: u64,
     file: Option<TempFile>,
     memory: Allowance,
     /// What was read from the file last.
@@ -67,6 +65,11 @@ struct Store {
 }
 
 impl Store {
+    /// Octets in the file.
+    fn filed(&self) -> u64 {
+        self.file.as_ref().map_or(0, TempFile::len)
+    }
+
     /// Writes to the file what memory should not hold.
     fn settle(&mut self) -> SqlResult<()> {
         let fits = match &self.file {
@@ -81,14 +84,13 @@ impl Store {
             None => self.file.insert(TempFile::create(self.memory.host())?),
         };
         file.append(&self.tail)?;
-        self.filed += self.tail.len() as u64;
         self.tail = Vec::with_capacity(WRITE_BYTES * 2);
         self.memory.shrink();
         Ok(())
     }
 
     fn get(&mut self, start: u64, length: usize) -> SqlResult<&[u8]> {
-        if let Some(at) = start.checked_sub(self.filed) {
+        if let Some(at) = start.checked_sub(self.filed()) {
             return Ok(&self.tail[at as usize..at as usize + length]);
         }
         self.read.resize(length, 0);
@@ -102,7 +104,7 @@ impl Store {
         if self.tail.len() - key != length {
             return Ok(false);
         }
-        if let Some(at) = start.checked_sub(self.filed) {
+        if let Some(at) = start.checked_sub(self.filed()) {
             return Ok(self.tail[at as usize..at as usize + length] == self.tail[key..]);
         }
         self.get(start, length)?;
@@ -127,7 +129,7 @@ impl Table {
             index: HashTable::new(),
             entries: Vec::new(),
             memory: Allowance::new(u64::MAX, session.work()),
-            store: Store { tail: Vec::new(), filed: 0, file: None, memory: rows, read: Vec::new() },
+            store: Store { tail: Vec::new(), file: None, memory: rows, read: Vec::new() },
         }
     }
 
@@ -149,7 +151,7 @@ impl Table {
         }
         entries.push(Entry {
             hash,
-            start: self.store.filed + start as u64,
+            start: self.store.filed() + start as u64,
             key_len: (middle - start) as u32,
             row_len: (tail.len() - middle) as u32,
             next: END,

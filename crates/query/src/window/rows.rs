@@ -83,7 +83,6 @@ pub(super) struct Partition {
     memory: Allowance,
     held_bytes: usize,
     file: Option<TempFile>,
-    file_bytes: u64,
     kept: Vec<Kept>,
     kept_max: usize,
     reads: u64,
@@ -99,11 +98,15 @@ impl Partition {
             memory: Allowance::new(bytes_max, work),
             held_bytes: 0,
             file: None,
-            file_bytes: 0,
             kept: Vec::new(),
             kept_max: places.clamp(*KEPT_BLOCKS.start(), *KEPT_BLOCKS.end()),
             reads: 0,
         }
+    }
+
+    /// Octets of rows in the file.
+    fn file_bytes(&self) -> u64 {
+        self.file.as_ref().map_or(0, TempFile::len)
     }
 
     /// Forgets all rows.
@@ -112,7 +115,7 @@ impl Partition {
         self.kept.clear();
         self.last.bytes.clear();
         self.last.starts.clear();
-        (self.rows, self.held_bytes, self.file_bytes) = (0, 0, 0);
+        (self.rows, self.held_bytes) = (0, 0);
         self.file.iter_mut().for_each(TempFile::clear);
     }
 
@@ -131,7 +134,7 @@ impl Partition {
         let block = std::mem::take(&mut self.last);
         let first = self.rows - block.starts.len() as u64;
         let held_bytes = self.held_bytes + block.held_bytes();
-        let place = if self.file_bytes == 0 && self.memory.allows(held_bytes) {
+        let place = if self.file_bytes() == 0 && self.memory.allows(held_bytes) {
             self.held_bytes = held_bytes;
             Place::Memory(block)
         } else {
@@ -139,9 +142,8 @@ impl Partition {
                 Some(file) => file,
                 None => self.file.insert(TempFile::create(self.memory.host())?),
             };
-            let (offset, length) = (self.file_bytes, block.bytes.len());
+            let (offset, length) = (file.len(), block.bytes.len());
             file.append(&block.bytes)?;
-            self.file_bytes += length as u64;
             Place::File { offset, length }
         };
         self.blocks.push(Placed { first, place });
@@ -225,7 +227,7 @@ mod tests {
                     partition.push(&[a, b]).expect("takes");
                 }
                 assert_eq!(partition.len(), count);
-                assert_eq!(partition.file_bytes > 0, count == 8000);
+                assert_eq!(partition.file_bytes() > 0, count == 8000);
                 for number in (0..count).chain((0..count).rev().step_by(13)) {
                     assert_eq!(partition.row(number).expect("reads"), row(number), "{number} of {count}");
                 }
