@@ -25,6 +25,13 @@ pub enum Source {
     Server(Arc<Statement>),
 }
 
+impl Source {
+    /// Whether it may change rows, and so take locks beyond those that its text asks for.
+    pub fn changes_rows(&self) -> bool {
+        matches!(self, Source::Plan(plan) if plan.kind.changes_rows())
+    }
+}
+
 /// A prepared statement. A thousand clients have a hundred each, so what few of them ever need lies elsewhere.
 pub struct Prepared {
     /// What it runs.
@@ -63,11 +70,6 @@ impl Prepared {
             sent: None,
             cursor: None,
         }
-    }
-
-    /// Whether it may change rows, and so take locks beyond those that its text asks for.
-    pub fn changes_rows(&self) -> bool {
-        matches!(&self.source, Source::Plan(plan) if plan.kind.changes_rows())
     }
 
     /// Adds a piece of a parameter; `max` bounds the whole parameter, the memory of sessions all of them.

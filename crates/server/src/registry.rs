@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 
 use crate::counters::SessionCounters;
 use crate::monitor::history::{self, History};
+use crate::prepared::Source;
 use crate::tls::Acceptor;
 use crate::tls::layer::{Established, TlsSession};
 use crate::variables::SessionSettings;
@@ -143,6 +144,14 @@ impl Activity {
             self.number = next();
         }
         self.number
+    }
+
+    /// Notes a prepared statement that runs, with the values of its parameters where it may take locks.
+    pub fn show_prepared(&mut self, text: &[u8], source: &Source, values: &[Value]) {
+        self.show(text);
+        if !self.is_autocommit || source.changes_rows() {
+            self.note_parameters(values);
+        }
     }
 
     /// Notes the values of the running statement's parameters.

@@ -193,14 +193,15 @@ fn run_more(core: &mut Core, statement: &Statement, params: &[Value]) -> SqlResu
             let Some(prepared) = core.statements.named(name) else {
                 return Err(errors::unknown_stmt_handler(name, "EXECUTE"));
             };
-            let run = Run::of(prepared);
+            let run = (prepared.source.clone(), prepared.params, prepared.text.clone());
             execute_using(core, run, "SELECT", using, params)
         }
         Statement::ExecuteImmediate { source, using } => {
             refuse_queries("EXECUTE IMMEDIATE", source)?;
             let text = text_of(core, "EXECUTE IMMEDIATE", source, params)?;
             let prepared = prepare(core, &text)?;
-            execute_using(core, Run::of(&prepared), "EXECUTE IMMEDIATE", using, params)
+            let run = (prepared.source, prepared.params, prepared.text);
+            execute_using(core, run, "EXECUTE IMMEDIATE", using, params)
         }
         Statement::Deallocate(name) => {
             core.count(Counter::DeallocateSql, 1);
@@ -279,31 +280,14 @@ fn text_of(core: &mut Core, clause: &str, source: &Expr, params: &[Value]) -> Sq
     }
 }
 
-/// What EXECUTE needs of a prepared statement.
-struct Run {
-    source: Source,
-    /// How many parameters it takes.
-    wanted: usize,
-    text: Arc<[u8]>,
-    changes_rows: bool,
-}
-
-impl Run {
-    fn of(prepared: &Prepared) -> Run {
-        let (source, text) = (prepared.source.clone(), prepared.text.clone());
-        Run { source, wanted: prepared.params, text, changes_rows: prepared.changes_rows() }
-    }
-}
-
-/// What EXECUTE runs, with the values of its parameters.
+/// What EXECUTE runs, of a statement of so many parameters, with their values.
 fn execute_using(
     core: &mut Core,
-    run: Run,
+    (source, wanted, text): (Source, usize, Arc<[u8]>),
     clause: &str,
     using: &[Expr],
     params: &[Value],
 ) -> SqlResult<Outcome> {
-    let Run { source, wanted, text, changes_rows } = run;
     if using.len() != wanted {
         return Err(errors::wrong_arguments("EXECUTE"));
     }
@@ -317,12 +301,7 @@ fn execute_using(
     }
     let source = if marks.is_empty() { source } else { marked(core, source, wanted, &marks)? };
     // From here on the process list and the deadlocks show what runs, not the EXECUTE that says so.
-    let mut activity = core.client.activity.lock();
-    activity.show(&text);
-    if !activity.is_autocommit || changes_rows {
-        activity.note_parameters(&values);
-    }
-    drop(activity);
+    core.client.activity.lock().show_prepared(&text, &source, &values);
     Ok(Outcome::Run { source, params: values })
 }
 

@@ -448,13 +448,7 @@ impl ClientSession {
             prepared.long.clear();
             return Err(errors::malformed_packet());
         }
-        {
-            let mut activity = self.core.client.activity.lock();
-            activity.text.extend_from_slice(&prepared.text);
-            if !activity.is_autocommit || prepared.changes_rows() {
-                activity.note_parameters(&values);
-            }
-        }
+        self.core.client.activity.lock().show_prepared(&prepared.text, &prepared.source, &values);
         prepared.cursor = None;
         if self.core.state.logs.on() != 0 {
             self.log_execution(conn, execute.statement, &values);
