@@ -285,11 +285,16 @@ fn take_lock(dir: &Path) -> StoreResult<FileLock> {
     })
 }
 
+/// Whether names of the tree folder are those of trees that only a store has: the undo log is made before it is one.
+pub(crate) fn name_trees(names: &[String]) -> bool {
+    names.iter().filter_map(|name| tree_of(name)).any(|id| id != UNDO)
+}
+
 /// Makes the files of a new store; `redo.head` last, so that a crash leaves a folder that is made again.
 fn create_store(config: &StoreConfig, tree_dir: &Path) -> StoreResult<()> {
     fs::create_dir_all(tree_dir).map_err(|e| StoreError::io("trees", 0, "create", e))?;
     let there = fs::read_dir(tree_dir).map_err(|e| StoreError::io("trees", 0, "list", e))?;
-    if there.iter().filter_map(|name| tree_of(name)).any(|id| id != UNDO) {
+    if name_trees(&there) {
         let why =
             format!("{} has lost redo.head, without which its trees cannot be read", config.dir.display());
         return Err(StoreError::Unusable(why));

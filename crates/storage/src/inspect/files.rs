@@ -18,8 +18,8 @@ use crate::fault::{StoreError, StoreResult};
 use crate::layout::PAGE;
 use crate::log::head::Head;
 use crate::page::PageRef;
-use crate::registry::UNDO;
 use crate::space::{file_name, tree_of};
+use crate::store::name_trees;
 
 /// Pages read by one request.
 const RUN: usize = 16;
@@ -71,9 +71,8 @@ impl Folder {
     /// Whether no start on the folder `dir` has come as far as to make a store of it: a kill within the first one leaves no
     /// `redo.head`, and no tree but the undo log. Waits.
     pub fn is_unfinished(dir: &Path) -> bool {
-        let trees = fs::read_dir(&dir.join("trees")).unwrap_or_default();
         matches!(Head::exists(dir), Ok(false))
-            && trees.iter().filter_map(|name| tree_of(name)).all(|id| id == UNDO)
+            && !name_trees(&fs::read_dir(&dir.join("trees")).unwrap_or_default())
     }
 
     /// Opens the folder and applies its log to copies. An error means that nothing can be read here at all. Waits.

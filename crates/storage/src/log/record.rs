@@ -410,6 +410,9 @@ mod tests {
             })
             .collect();
         assert_eq!(kinds, ["3.9 kind 1", "3.9 kind 2", "user 7 7", "3.0 kind 6"]);
+        let mark = durable_mark(77);
+        let read: Vec<String> = Records::new(&mark).map(|r| line(&r.expect("well-formed"))).collect();
+        assert_eq!(read, ["durable 77"]);
     }
 
     /// A record as a line: what recovery reads, then its bytes.
