@@ -20,6 +20,7 @@ use crate::catalog::store::CatalogTree;
 use crate::catalog::{Catalog, TableDef, View, show_create};
 use crate::counts::Counting;
 use crate::dml::{Family, delete, insert, is_join, load, multi, single_table, update};
+use crate::execute::before_names;
 use crate::host::Host;
 use crate::mdl::TableLock;
 use crate::memory::Allowance;
@@ -200,9 +201,7 @@ impl Database {
 
     /// The next AUTO_INCREMENT value of a table; 0 where it has no such column.
     pub fn next_auto_increment(&self, table: &TableDef) -> u64 {
-        let Some(auto) = table.auto_increment else { return 0 };
-        let tree = table.indexes[auto.index].entries();
-        table.shared.auto_increment.last(&self.engine, tree).map_or(1, |last| last + 1)
+        table.counting().map_or(0, |counting| counting.last().map_or(1, |last| last + 1))
     }
 
     /// The plan of a statement that was seen before under the same database and modes. `params` receives its literals.
@@ -345,7 +344,8 @@ impl Database {
         let params = ParamSource { literals: inputs.literals, types: &types, values: inputs.values };
         let cx = BindContext { catalog: &catalog, session, params, assigned: &[], counting: None };
         let mut notes = Notes::default();
-        let (mut kind, mut body) = self.body(cx, &statement, &mut notes)?;
+        let body = self.body(cx, &statement, &mut notes);
+        let (mut kind, mut body) = body.map_err(|error| before_names(session, &statement, error))?;
         if !notes.assigned.is_empty() {
             // A variable may be read before it is assigned; so the names come first.
             let assigned = std::mem::take(&mut notes).assigned;

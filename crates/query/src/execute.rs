@@ -282,7 +282,7 @@ impl Database {
     ) -> SqlResult<Completion> {
         // Bound anew it may write where it did not.
         refuse_read_only(session, plan)?;
-        if !plan.dependencies.is_empty() {
+        if plan.has_stored_tables() {
             self.open_if_needed(session);
         }
         if !session.in_transaction() && plan.has_stored_tables() {
@@ -459,9 +459,7 @@ impl Database {
         if plan.kind.commits_implicitly() {
             self.commit_implicitly(session)?;
             // What was READ ONLY has ended, unless the session is.
-            let changes =
-                plan.kind.defines() || matches!(plan.kind, StatementKind::Optimize | StatementKind::Repair);
-            if changes && session.is_read_only() {
+            if plan.kind.changes_tables() && session.is_read_only() {
                 return Err(errors::cant_execute_in_read_only_transaction());
             }
         }
@@ -505,6 +503,31 @@ impl Database {
         }
         Ok(Completion::default())
     }
+}
+
+impl Plan {
+    /// Refuses to prepare, in a READ ONLY transaction, what must not run there.
+    pub fn check_prepare(&self, session: &Session) -> SqlResult<()> {
+        if session.is_read_only() && self.kind.changes_tables() {
+            return Err(errors::cant_execute_in_read_only_transaction());
+        }
+        refuse_read_only(session, self)
+    }
+}
+
+/// What is wrong with a statement that could not be bound: in READ ONLY transactions that it writes, before what it names.
+pub(crate) fn before_names(session: &Session, statement: &Statement, error: SqlError) -> SqlError {
+    let writes = match statement {
+        Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_) | Statement::Load(_) => true,
+        Statement::Query(query) => query.lock.as_ref().is_some_and(|lock| lock.update),
+        _ => false,
+    };
+    let of_names = matches!(error.code, code::NO_SUCH_TABLE | code::BAD_FIELD | code::BAD_DB);
+    // A temporary table may be what it writes.
+    if writes && of_names && session.is_read_only() && session.temporary.is_empty() {
+        return errors::cant_execute_in_read_only_transaction();
+    }
+    error
 }
 
 /// READ ONLY transactions write no tables that last.

@@ -135,10 +135,15 @@ impl StatementKind {
         self.commits_implicitly() || matches!(self, Begin | Commit | Rollback)
     }
 
-    /// Whether it changes definitions, so that it is refused in a READ ONLY transaction.
+    /// Whether it changes definitions.
     pub fn defines(self) -> bool {
         use StatementKind::*;
         self.commits_implicitly() && !matches!(self, Check | Analyze | Optimize | Repair)
+    }
+
+    /// Whether it changes definitions or tables as wholes, so that it is refused in a READ ONLY transaction.
+    pub fn changes_tables(self) -> bool {
+        self.defines() || matches!(self, StatementKind::Optimize | StatementKind::Repair)
     }
 
     /// Whether it is a definition or maintenance of tables.
@@ -463,7 +468,7 @@ impl Plan {
     }
 
     /// Whether it names tables: such a statement forgets earlier ones' warnings, others only replace them by their own.
-    pub(crate) fn uses_tables(&self) -> bool {
+    pub fn uses_tables(&self) -> bool {
         let has_from = match &*self.statement {
             Statement::Query(query) => {
                 matches!(&query.body, QueryBody::Select(select) if !select.from.is_empty())

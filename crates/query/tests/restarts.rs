@@ -38,16 +38,60 @@ fn a_table_counts_on_behind_a_crash_that_follows_its_definition() {
         ("alter table t auto_increment = 5000", 5000),
         ("alter table t auto_increment = 5000, force", 5000),
     ];
-    for (seed, (alter, least)) in alterations.into_iter().enumerate() {
+    for (seed, (alter, expected)) in alterations.into_iter().enumerate() {
         let next = counted_behind_a_crash(seed as u64 + 1, &format!("{filled}{alter}"));
-        // A crash may skip some.
-        assert!(next >= least, "{alter}: {next}");
+        assert_eq!(next, expected, "{alter}");
     }
     let next = counted_behind_a_crash(
         20,
         "create table t (id int auto_increment primary key, v int) auto_increment = 700",
     );
-    assert!(next >= 700, "{next}");
+    assert_eq!(next, 700);
+}
+
+#[test]
+fn a_table_counts_on_behind_a_crash_as_if_there_had_been_none() {
+    let filled = "insert into t (v) values (1),(2),(3) -> 3 id=1 (Records: 3  Duplicates: 0  Warnings: 0)\n";
+    let (three, none) = (filled, "");
+    let cases = [
+        ("id int auto_increment primary key, v int", three, none, 4),
+        ("id int auto_increment primary key, v int", three, "delete from t -> 3", 4),
+        ("id int auto_increment primary key, v int", three, "insert into t values (500, 1) -> 1 id=500", 501),
+        (
+            "id int auto_increment primary key, v int",
+            three,
+            "update t set id = 60 where id = 3 -> 1 (Rows matched: 1  Changed: 1  Warnings: 0)",
+            61,
+        ),
+        ("id tinyint unsigned auto_increment primary key, v int", three, "delete from t -> 3", 4),
+        (
+            "id bigint auto_increment primary key, v int",
+            "",
+            "insert into t values (-9, 1) -> 1 id=18446744073709551607",
+            1,
+        ),
+        ("id bigint unsigned auto_increment, v int, key (id, v)", three, "delete from t -> 3", 4),
+        ("id int auto_increment, v int primary key, unique (id)", three, "delete from t where v = 3 -> 1", 4),
+        ("id double auto_increment primary key, v int", three, "delete from t where v = 3 -> 1", 4),
+        ("id int auto_increment primary key, v int", three, "truncate t", 1),
+        (
+            "id int auto_increment primary key, v int",
+            three,
+            "begin\ninsert into t (v) values (7) -> 1 id=4",
+            4,
+        ),
+        (
+            "id int auto_increment primary key, v int",
+            three,
+            "begin\ninsert into t (v) values (7) -> 1 id=4\nrollback\ninsert into u values (1) -> 1",
+            5,
+        ),
+    ];
+    for (seed, (columns, before, then, expected)) in cases.into_iter().enumerate() {
+        let script = format!("create table u (a int)\ncreate table t ({columns})\n{before}{then}");
+        let next = counted_behind_a_crash(seed as u64 + 1, &script);
+        assert_eq!(next, expected, "{columns}: {then}");
+    }
 }
 
 fn branch() -> Xid {

@@ -256,6 +256,7 @@ impl Core {
 
     /// Notes a failed statement where SHOW WARNINGS finds it.
     pub fn note_error(&mut self, error: &SqlError) {
+        self.sql.row_count = -1;
         self.sql.push_error(error);
         foreign::note(&self.state, &self.client, error);
     }

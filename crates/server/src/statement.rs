@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
-use keel_query::ResultColumns;
 use keel_query::account::{Privileges, see};
+use keel_query::{Plan, ResultColumns};
 use keel_sql::ast::{ExplainTarget, Expr, FlushKind, SetItem, ShowKind, Statement, Xa};
 use keel_sql::{AsSent, ParseOptions};
 use keel_value::collation::{self, Charset, CollationId};
@@ -337,8 +337,7 @@ pub fn warn_of_text(core: &mut Core, statement: &Statement) {
 pub fn prepare(core: &mut Core, text: &[u8]) -> SqlResult<Prepared> {
     let database = core.state.database().clone();
     if let Some(plan) = database.prepared(&core.sql, text) {
-        warn_of_text(core, &plan.statement);
-        plan.warn(&mut core.sql);
+        check_plan(core, &plan)?;
         let params = plan.param_count();
         return Ok(Prepared::new(Source::Plan(plan), text, params));
     }
@@ -357,12 +356,22 @@ pub fn prepare(core: &mut Core, text: &[u8]) -> SqlResult<Prepared> {
     }
     let source = source_of(core, Arc::new(parsed.statement), params)?;
     if let Source::Plan(plan) = &source {
-        warn_of_text(core, &plan.statement);
-        plan.warn(&mut core.sql);
+        check_plan(core, plan)?;
         database.charge_prepared(text, plan, &core.sql.host)?;
         database.share_prepared(&core.sql, text, plan);
     }
     Ok(Prepared::new(source, text, params))
+}
+
+/// Whether a plan may be prepared now; says what its execution will warn of. One of tables forgets earlier warnings.
+fn check_plan(core: &mut Core, plan: &Plan) -> SqlResult<()> {
+    if plan.uses_tables() {
+        core.sql.diagnostics.clear();
+    }
+    plan.check_prepare(&core.sql)?;
+    warn_of_text(core, &plan.statement);
+    plan.warn(&mut core.sql);
+    Ok(())
 }
 
 /// What runs a statement: the server, or a plan of the executor.

@@ -367,6 +367,22 @@ fn waits_are_shown_while_they_last() {
     running.stop();
 }
 
+#[test]
+fn an_insert_that_waits_has_the_lock_that_it_waits_for() {
+    let running = start();
+    let mut watcher = prepare(&running, 3);
+    let holder = begin(&running, &["SELECT * FROM t WHERE id > 100 FOR UPDATE"]);
+    let mut waiter = begin(&running, &[]);
+    let thread = std::thread::spawn(move || waiter.query("INSERT INTO t (id) VALUES (150)").map(|_| ()));
+    eventually("the insert waits", || waiting(&mut watcher) == 1);
+    let counts = "SELECT trx_tables_locked, trx_lock_structs, trx_rows_locked, trx_rows_modified, trx_weight \
+                  FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'";
+    assert_eq!(rows(&mut watcher, counts), [["1", "2", "1", "0", "2"]]);
+    drop(holder);
+    thread.join().unwrap().unwrap();
+    running.stop();
+}
+
 /// A deadlock behind it, and a row lock, a gap lock and a snapshot that somebody holds; two sessions wait.
 fn busy(running: &Running) -> (Client, Vec<Client>, Vec<std::thread::JoinHandle<()>>) {
     let mut watcher = prepare(running, 3);

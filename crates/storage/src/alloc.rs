@@ -3,7 +3,8 @@
 //! fails, and a crash loses no page.
 //!
 //! On a full disk what has begun must still end. So the last pages of a file that has grown are kept: [`Need::New`] makes
-//! the file longer than it needs, or meets the full disk; [`Need::Finish`] may take what is kept.
+//! the file longer than it needs, or meets the full disk; [`Need::Release`] may take some of what is kept,
+//! [`Need::Finish`] all of it.
 //!
 //! [`Mtr::allocate`]: crate::mtr::Mtr::allocate
 
@@ -17,10 +18,12 @@ use crate::layout::*;
 use crate::space::{Space, first_free, map_bit};
 
 /// What a page is wanted for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Need {
     /// Something new.
     New,
+    /// Giving back what takes much more: dropping trees.
+    Release,
     /// Rolling back, ending a transaction, completing a split: work that has begun.
     Finish,
 }
@@ -91,6 +94,7 @@ impl Core {
     fn equip(&self, space: &Arc<Space>, page: u32, map: Pin, need: Need) -> StoreResult<Spare> {
         match need {
             Need::New => space.grow_ahead_of(page)?,
+            Need::Release => space.grow_for(page.saturating_add(space.kept() / 2))?,
             Need::Finish => space.grow_for(page)?,
         }
         let pin = self.pool.pin_fresh(space, page)?;

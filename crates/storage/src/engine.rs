@@ -24,7 +24,7 @@ use crate::report::DeadlockLog;
 use crate::snapshot::SnapshotSet;
 use crate::stats::RowStats;
 use crate::store::{Durability, Store, StoreStatus};
-use crate::tree::Tree;
+use crate::tree::{CountOf, Tree};
 use crate::trx::{ActiveSet, TrxTable};
 use crate::txn::Txn;
 use crate::undo_log::UndoLog;
@@ -87,6 +87,8 @@ pub(crate) struct Background {
     pub(crate) complaint: parking_lot::Mutex<String>,
     /// Trees whose files recovery found without a committed row in the registry.
     pub(crate) suspects: parking_lot::Mutex<Vec<TreeId>>,
+    /// Trees that are to be dropped as soon as that is possible.
+    pub(crate) abandoned: parking_lot::Mutex<Vec<TreeId>>,
     /// Long values that nobody refers to, and from which page on they are still to be freed.
     pub(crate) values: parking_lot::Mutex<Vec<(TreeId, PageNo)>>,
     /// Transactions purged at a time, at most; 0 where nobody chose.
@@ -339,14 +341,20 @@ impl Engine {
         tree.tree().page_count()
     }
 
-    /// The tree's persistent counter (AUTO_INCREMENT). Waits.
-    pub fn counter(&self, tree: &TreeHandle) -> Result<u64> {
-        Ok(tree.tree().counter()?)
+    /// The tree's persistent counter (AUTO_INCREMENT). Behind a crash it is what the greatest key counts, as `count_of` tells,
+    /// or without that up to 1000 more. Waits.
+    pub fn counter(&self, tree: &TreeHandle, count_of: Option<CountOf<'_>>) -> Result<u64> {
+        Ok(tree.tree().counter(count_of)?)
     }
 
-    /// Raises the counter to at least `to`; after a crash it may be a little higher. Waits.
+    /// Raises the counter, which was read before, to at least `to`; it holds behind a crash if an entry tells of it. Waits.
     pub fn raise_counter(&self, tree: &TreeHandle, to: u64) -> Result<()> {
         Ok(tree.tree().raise_counter(to)?)
+    }
+
+    /// As [`Engine::raise_counter`]; it holds behind a crash though no entry tells of it. Waits.
+    pub fn keep_counter(&self, tree: &TreeHandle, to: u64) -> Result<()> {
+        Ok(tree.tree().keep_counter(to)?)
     }
 
     /// Sets the counter, downwards too, while nobody takes values from it. Waits.

@@ -176,5 +176,6 @@ pub fn sample_groups() -> Vec<Vec<u8>> {
             group.write(AT, HEADER, b"undo");
             group.user(7, b"payload");
         }),
+        crate::log::record::durable_mark(0x0102_0304)[crate::log::record::GROUP_HEAD..].to_vec(),
     ]
 }

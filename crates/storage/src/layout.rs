@@ -91,8 +91,14 @@ pub const AT_MAGIC: usize = HEADER;
 pub const AT_FORMAT: usize = HEADER + 8;
 /// Page 0: number of groups whose map page exists.
 pub const AT_GROUPS: usize = HEADER + 12;
-/// Page 0: the tree's counter, u64.
+/// Page 0: the bound of the tree's counter, u64.
 pub const AT_COUNTER: usize = HEADER + 16;
+/// Page 0: how far that is ahead of the last exact value, u64.
+pub const AT_COUNTER_AHEAD: usize = AT_COUNTER + 8;
+/// Page 0: the beginning of the greatest key that went from the end of a leaf, of a tree that counts.
+pub const AT_GONE: usize = AT_COUNTER_AHEAD + 8;
+/// Bytes of that: a whole number, and whether it is NULL, fit.
+pub const GONE_BYTES: usize = 16;
 /// Magic number of a tree file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"KeelTree");
 /// Format version of tree files.
@@ -112,7 +118,7 @@ pub const CHAIN_ROOM: usize = PAGE - HEADER;
 const _: () = assert!(AT_RUN + 2 <= AT_LOW_HEAD && AT_HIGH_HEAD + 8 <= HEADER);
 const _: () = assert!(HEADER.is_multiple_of(SLOT));
 const _: () = assert!(MAP_AT + GROUP_PAGES as usize / 8 <= PAGE);
-const _: () = assert!(AT_COUNTER + 8 <= MAP_AT);
+const _: () = assert!(AT_GONE + GONE_BYTES <= MAP_AT);
 const _: () = assert!(PAGE <= u16::MAX as usize);
 // Any split leaves room: two fences, and on either side one entry of the largest size.
 const _: () = assert!(2 * KEY_MAX + CELL_HEAD + KEY_MAX + VALUE_MAX + SLOT <= ROOM);

@@ -84,5 +84,6 @@ pub use report::{
 };
 pub use scan::{Scan, Sieve};
 pub use store::{Durability, StoreConfig};
+pub use tree::CountOf;
 pub use txn::{Savepoint, Txn};
 pub use watch::Watch;

@@ -8,7 +8,8 @@
 //! went meanwhile ([`crate::purge_ahead`]).
 //!
 //! A fiber of its own rolls back transactions that nobody owns: unfinished ones found by recovery, and those whose session
-//! was lost without ending them. They hold their locks until then; a stop leaves the rest to the next start.
+//! was lost without ending them. They hold their locks until then; a stop leaves the rest to the next start. It also drops
+//! trees of definitions that failed, where these had no room to do so.
 //!
 //! When most of the undo file is free, its end is given back to the file system ([`crate::shrink`]).
 //!
@@ -143,7 +144,7 @@ impl Engine {
         })
     }
 
-    fn roll_back_orphans(&self) -> Result<u64> {
+    fn roll_back_orphans(self: &Arc<Self>) -> Result<u64> {
         let mut count = 0;
         let mut failed = None;
         let orphans = std::mem::take(&mut *self.purge.orphans.lock());
@@ -157,6 +158,7 @@ impl Engine {
             }
         }
         self.remove_suspects()?;
+        self.drop_abandoned()?;
         failed.map_or(Ok(count), Err)
     }
 

@@ -3,9 +3,11 @@
 //! A tree's file is made durable before its row is written, and removed after the removal of its row is durable. So
 //! after a crash a file may be there without a row, never a row without a file; such files are removed at start.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use keel_base::{TreeId, TrxId};
+use keel_runtime::fiber;
 
 use crate::engine::{Engine, TreeHandle};
 use crate::error::{Error, Result};
@@ -80,7 +82,7 @@ impl Engine {
 
     fn next_tree_id(&self) -> Result<TreeId> {
         let _one = self.tree_ids.lock();
-        let counter = self.registry.tree().counter()?;
+        let counter = self.registry.tree().counter(None)?;
         let highest = self.store.tree_ids().iter().map(|id| u64::from(id.0)).max().unwrap_or(0);
         let id = counter.max(highest).max(u64::from(REGISTRY.0)) + 1;
         self.registry.tree().raise_counter(id)?;
@@ -99,8 +101,43 @@ impl Engine {
         Ok(())
     }
 
+    /// Drops trees that nobody uses or will name; what cannot be dropped now, for want of room or since a panic unwinds,
+    /// goes when it can be. Waits.
+    pub fn abandon_trees(self: &Arc<Self>, trees: &[TreeId]) {
+        // A panic must not wait.
+        let may_wait = !std::thread::panicking() && fiber::in_fiber();
+        if !may_wait || self.drop_trees(trees).is_err() {
+            self.purge.abandoned.lock().extend_from_slice(trees);
+        }
+    }
+
+    fn drop_trees(self: &Arc<Self>, trees: &[TreeId]) -> Result<()> {
+        let mut txn = self.begin(TxnOptions::default());
+        txn.releases();
+        for tree in trees {
+            match self.drop_tree(&mut txn, *tree) {
+                Ok(()) | Err(Error::NotFound) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        txn.commit().map(|_| ())
+    }
+
+    /// Tries again to drop what was abandoned.
+    pub(crate) fn drop_abandoned(self: &Arc<Self>) -> Result<()> {
+        let trees = std::mem::take(&mut *self.purge.abandoned.lock());
+        if trees.is_empty() {
+            return Ok(());
+        }
+        let dropped = self.drop_trees(&trees);
+        if dropped.is_err() {
+            self.purge.abandoned.lock().extend(trees);
+        }
+        dropped
+    }
+
     /// Committed trees with their notes. Waits.
-    pub fn trees(self: &std::sync::Arc<Self>) -> Result<Vec<(TreeId, Vec<u8>)>> {
+    pub fn trees(self: &Arc<Self>) -> Result<Vec<(TreeId, Vec<u8>)>> {
         let mut txn = self.begin(TxnOptions {
             isolation: Isolation::ReadCommitted,
             read_only: true,

@@ -73,7 +73,7 @@ pub struct TrxInfo {
     pub changes: u64,
     /// Rows changed.
     pub rows_changed: u64,
-    /// Row locks in the lock table. Rows that it wrote are locked by its id in them alone.
+    /// Row locks in the lock table, with the one that it waits for. Rows that it wrote are locked by its id in them alone.
     pub row_locks: u64,
     /// Trees in which it has locked gaps.
     pub gap_trees: u64,
@@ -130,9 +130,14 @@ impl TrxInfo {
     pub(crate) fn of(trx: &Arc<TrxShared>) -> TrxInfo {
         let (wait, since) = trx.wait.target_since();
         let held = trx.held.lock().summary();
+        // Who waits for a row has it among those it holds.
+        let asked_gap = match &wait {
+            Some(WaitTarget::Gap { gaps, .. }) => Some(gaps.tree()),
+            _ => None,
+        };
         let mut trees = trx.written.lock().clone();
-        for tree in held.trees.into_iter().take(TREES_MAX.saturating_sub(trees.len())) {
-            if !trees.contains(&tree) {
+        for tree in held.trees.into_iter().chain(asked_gap) {
+            if trees.len() < TREES_MAX && !trees.contains(&tree) {
                 trees.push(tree);
             }
         }
@@ -142,7 +147,7 @@ impl TrxInfo {
             isolation: trx.isolation,
             changes: trx.changes.load(Ordering::Relaxed),
             rows_changed: trx.rows.load(Ordering::Relaxed),
-            row_locks: held.rows,
+            row_locks: held.rows + u64::from(asked_gap.is_some()),
             gap_trees: held.gaps,
             trees,
             lock_bytes: held.bytes,

@@ -96,6 +96,8 @@ enum After {
     Nothing,
     /// The entry must get more room first.
     Split(usize),
+    /// The tree's counter must [note](Tree::note_gone) it first.
+    Note,
     /// These overflow values are not referred to any more.
     Free([Option<OverflowRef>; 2]),
 }
@@ -185,20 +187,21 @@ impl Writes {
     fn undo_one(&self, engine: &Engine, at: UndoPtr, change: &ChangeRecord<'_>, keep: bool) -> Result<()> {
         let Some(handle) = engine.tree_of_change(change.tree, self.id) else { return Ok(()) };
         let tree = handle.tree();
+        tree.look_at_counter();
         loop {
             let mtr = engine.store.begin()?;
             let after = {
                 let mut leaf = tree.leaf_for_write(&mtr, change.key)?;
                 self.undo_in_leaf(engine, &handle, &mut leaf, at, change, keep)?
             };
-            if !matches!(after, After::Split(_)) {
-                mtr.commit();
-            } else {
-                drop(mtr);
+            match after {
+                After::Split(_) | After::Note => drop(mtr),
+                After::Nothing | After::Free(_) => _ = mtr.commit(),
             }
             match after {
                 After::Nothing => return Ok(()),
                 After::Split(need) => tree.split_for(change.key, need, Need::Finish)?,
+                After::Note => tree.note_gone(change.key)?,
                 After::Free(values) => {
                     // With the entry changed no later try finds them.
                     values.into_iter().flatten().for_each(|value| engine.free_value(&handle, value));
@@ -227,6 +230,9 @@ impl Writes {
             false => None,
         };
         let Some(old) = change.old else {
+            if is_to_note(handle.tree(), leaf, slot, change.key) {
+                return Ok(After::Note);
+            }
             leaf.remove(slot);
             if keep_locks {
                 engine.locks.release_one(&self.shared, handle.id(), change.key);
@@ -236,6 +242,9 @@ impl Writes {
         let mut old_value = None;
         if old.header.is_deleted() && old.header.trx != self.id && engine.is_purgeable(old.header.trx) {
             // Purge may have met this transaction's entry and passed: then it does not come for the deleted one again.
+            if is_to_note(handle.tree(), leaf, slot, change.key) {
+                return Ok(After::Note);
+            }
             if old.header.is_overflow() {
                 old_value = Some(overflow_ref(handle.id(), old.middle())?);
             }
@@ -373,6 +382,13 @@ enum Removal {
     Gone(bool),
     /// Its long value, or what is left of it, begins at this page and goes first.
     Value(PageNo),
+    /// The tree's counter must [note](Tree::note_gone) it first.
+    Note,
+}
+
+/// Whether the tree's counter must note the entry at `slot`, whose key is `key`, before it goes.
+fn is_to_note(tree: &Tree, leaf: &LeafWrite<'_>, slot: usize, key: &[u8]) -> bool {
+    slot + 1 == leaf.len() && tree.is_to_note(key)
 }
 
 /// Removes the deleted entry at `key` if it still bears the marker of the delete at `at` by `trx`; its long value goes before
@@ -385,6 +401,7 @@ pub(crate) fn remove_deleted(
     at: UndoPtr,
 ) -> Result<bool> {
     let mut page: Option<ValuePage> = None;
+    tree.look_at_counter();
     loop {
         let mtr: Mtr<'_> = engine.store.begin()?;
         let step = {
@@ -398,6 +415,7 @@ pub(crate) fn remove_deleted(
         match step {
             Removal::Nothing => return Ok(false),
             Removal::Value(rest) => page = Some(tree.value_page(rest)?),
+            Removal::Note => tree.note_gone(key)?,
             Removal::Gone(sparse) => {
                 if sparse {
                     tree.after_remove(key)?;
@@ -432,6 +450,9 @@ fn remove_step(
     let (header, row) = Header::split(leaf.value(slot));
     if !is_marker(header, trx, at) {
         return Ok(Removal::Nothing);
+    }
+    if is_to_note(tree, leaf, slot, key) {
+        return Ok(Removal::Note);
     }
     if header.is_overflow() {
         let mut rest = overflow_ref(tree.id(), row)?.page;

@@ -19,15 +19,18 @@ use crate::buffer::translation::Translation;
 use crate::fault::{StoreError, StoreResult};
 use crate::layout::*;
 use crate::page::{NodeMeta, PageBuilder, PageMut, format_page};
+use crate::tree::Counter;
 
 /// Pages a file grows by at least and at most.
 const GROW_MIN: u32 = 16;
 const GROW_MAX: u32 = 2048;
 
 /// Pages behind the last used one that are kept for [`Need::Finish`]: what splits of a rollback, and of the levels above
-/// it, take; and in the undo file what the end records of all transactions take, 600 of them to a page.
+/// it, take; and in the undo file what the end records of all transactions take, 600 of them to a page. Half of them are
+/// for [`Need::Release`] too.
 ///
 /// [`Need::Finish`]: crate::alloc::Need::Finish
+/// [`Need::Release`]: crate::alloc::Need::Release
 const KEPT: u32 = 8;
 const KEPT_UNDO: u32 = 32;
 /// Pages of a new file: header and root, and what is kept behind them, enough for a rollback of what fits in the root.
@@ -64,8 +67,8 @@ pub struct Space {
     pub taken_end: AtomicU32,
     /// No page from here on may be found free: the file is being cut.
     pub ceiling: AtomicU32,
-    /// The counter in memory: value and the bound that is in the log.
-    pub counter: Mutex<Option<(u64, u64)>>,
+    /// The counter, once it was used.
+    pub counter: Mutex<Option<Counter>>,
 }
 
 /// The file's name within the data folder.
@@ -247,8 +250,7 @@ impl Space {
     /// As [`Space::grow_for`], for `page` and those kept behind it; where little room is left, a fiber makes more, so that
     /// a crowd of writers seldom has to wait for the file system.
     pub fn grow_ahead_of(self: &Arc<Space>, page: u32) -> StoreResult<()> {
-        let kept = if self.id.0 == 0 { KEPT_UNDO } else { KEPT };
-        let page = page.saturating_add(kept);
+        let page = page.saturating_add(self.kept());
         self.grow_for(page)?;
         let now = self.pages();
         if page.saturating_add(growth(now) / 2) >= now && !self.growing_ahead.swap(true, AcqRel) {
@@ -261,6 +263,11 @@ impl Space {
             });
         }
         Ok(())
+    }
+
+    /// Pages behind the last used one that are kept.
+    pub fn kept(&self) -> u32 {
+        if self.id.0 == 0 { KEPT_UNDO } else { KEPT }
     }
 
     /// A step of growth, unless there was one since the file had `seen` pages.

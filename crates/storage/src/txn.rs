@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use keel_base::{Lsn, TreeId, TrxId};
 
+use crate::alloc::Need;
 use crate::engine::{Engine, TreeHandle};
 use crate::error::{Error, Result};
 use crate::lock::Ask;
@@ -40,6 +41,8 @@ pub(crate) struct State {
     pub(crate) read_only: bool,
     /// Rows newer than the snapshot may not be locked.
     pub(crate) snapshot_isolation: bool,
+    /// What its changes are for.
+    pub(crate) need: Need,
     pub(crate) timeout: Option<Duration>,
     pub(crate) interrupt: Interrupt,
     pub(crate) owner: Option<Arc<Owner>>,
@@ -110,6 +113,7 @@ impl Txn {
             isolation: options.isolation,
             read_only: options.read_only,
             snapshot_isolation: options.snapshot_isolation && options.isolation.locks_gaps(),
+            need: Need::New,
             timeout: options.lock_wait_timeout,
             interrupt: options.interrupt.unwrap_or_default(),
             owner: options.owner,
@@ -135,6 +139,11 @@ impl Txn {
             self.state.release_snapshot(&self.engine);
         }
         self.state.statement = self.state.mark();
+    }
+
+    /// It drops trees: on a full disk it may take some of the room that is kept for ends.
+    pub fn releases(&mut self) {
+        self.state.need = Need::Release;
     }
 
     /// How long it waits for rows from here on, and whether it hears 1020 of rows newer than its snapshot.

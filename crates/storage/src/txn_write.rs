@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use keel_base::PageNo;
 
-use crate::alloc::Need;
 use crate::engine::{Engine, TreeHandle};
 use crate::error::{Error, Result};
 use crate::lock::{Ask, IfTaken};
@@ -104,11 +103,11 @@ impl State {
                 Step::Again => {}
                 Step::UndoFull(full) => {
                     let segment = self.writes.as_ref().map_or(0, |writes| writes.segment);
-                    engine.undo.roll_over(segment, full, Need::New)?;
+                    engine.undo.roll_over(segment, full, self.need)?;
                 }
                 Step::Split(need) => {
                     if !tree.is_auxiliary() || !engine.settle_leaf(tree, key, need)? {
-                        tree.tree().split_for(key, need, Need::New)?;
+                        tree.tree().split_for(key, need, self.need)?;
                     }
                 }
                 Step::Load(at) => {
@@ -155,7 +154,7 @@ impl State {
         if record.len() > RECORD_MAX {
             return Err(Error::TooLarge);
         }
-        let room = match engine.undo.room(writes.segment, mtr, record.len(), &mut writes.start, Need::New) {
+        let room = match engine.undo.room(writes.segment, mtr, record.len(), &mut writes.start, self.need) {
             Ok(room) => room,
             Err(full) => return Ok(Step::UndoFull(full)),
         };

@@ -158,8 +158,8 @@ struct Tail {
     page: PageNo,
     seq: u64,
     pin: PinnedPage,
-    /// Made of pages kept for ends, while the disk was full: nothing else may stand on it.
-    ends_only: bool,
+    /// What it was made for: while the disk is full, nothing less may stand on a page of those that are kept.
+    least: Need,
 }
 
 /// A segment that is being opened.
@@ -357,7 +357,7 @@ impl UndoLog {
             *state.starts.entry(trx.start_seq).or_default() += 1;
             out.push(trx);
         }
-        state.tail = Some(Tail { page: PageNo(page), seq, pin, ends_only: false });
+        state.tail = Some(Tail { page: PageNo(page), seq, pin, least: Need::New });
         *segment.purge.lock() = opening.purge;
         Ok(())
     }
@@ -445,7 +445,7 @@ impl UndoLog {
         let Some(tail) = &state.tail else { return Err(None) };
         let (page, seq) = (tail.page, tail.seq);
         let write = mtr.undo_write(&tail.pin);
-        if write.room() < len || tail.ends_only && need == Need::New {
+        if write.room() < len || need < tail.least {
             return Err(Some(page));
         }
         if start.is_none() {
@@ -487,7 +487,7 @@ impl UndoLog {
             }
         }
         mtr.commit();
-        state.tail = Some(Tail { page, seq, pin, ends_only: need == Need::Finish });
+        state.tail = Some(Tail { page, seq, pin, least: need });
         Ok(())
     }
 

@@ -426,6 +426,59 @@ fn what_has_begun_can_end_on_a_full_disk_and_writers_go_on_when_there_is_room() 
 }
 
 #[test]
+fn trees_can_be_dropped_on_a_full_disk_though_an_old_reader_keeps_the_undo_log() {
+    let disk = on_a_full_disk(43, |engine, tree, disk| {
+        disk.set_space(u64::MAX);
+        let doomed: Vec<_> = (0..40).map(|_| new_tree(engine).id()).collect();
+        let mut reader = rr(engine);
+        reader.take_snapshot();
+        let mut open: Vec<_> = (0..20).map(|_| rr(engine)).collect();
+        for (n, txn) in open.iter_mut().enumerate() {
+            put(txn, tree, 50 + n as u32, "open");
+        }
+        disk.set_space(1);
+        let (mut refused, mut round) = (0, 0);
+        while refused < 500 {
+            let mut txn = rr(engine);
+            let row = "r".repeat(if refused == 0 { 800 } else { 1 + round % 2 });
+            refused = match set(&mut txn, tree, 3, &row).and_then(|_| txn.commit()) {
+                Ok(_) => 0,
+                Err(error) => {
+                    assert!(matches!(error, Error::Store(StoreError::DiskFull { .. })), "{error}");
+                    refused + 1
+                }
+            };
+            round += 1;
+        }
+        for id in doomed {
+            let mut txn = rr(engine);
+            txn.releases();
+            engine.drop_tree(&mut txn, id).expect("is dropped");
+            txn.commit().expect("commits");
+            assert!(engine.tree(id).is_none());
+        }
+        for (n, mut txn) in open.into_iter().enumerate() {
+            if n % 2 == 0 {
+                txn.commit().map(drop).expect("commits")
+            } else {
+                txn.rollback().expect("rolls back")
+            }
+        }
+        let mut txn = rr(engine);
+        assert!(set(&mut txn, tree, 3, "new").is_err(), "what is kept is not for others");
+        drop((txn, reader));
+        disk.set_space(u64::MAX);
+        fill(engine, tree, 5000..5200);
+        engine.shutdown().expect("stops");
+    });
+    on(&disk, 44, || {
+        let engine = open();
+        assert_eq!(engine.trees().expect("readable").len(), 1);
+        engine.shutdown().expect("stops");
+    });
+}
+
+#[test]
 fn a_start_on_a_full_disk_succeeds() {
     for seed in 50..58 {
         let disk = on_a_full_disk(seed, |engine, tree, _| {

@@ -283,11 +283,27 @@ fn trees_come_and_go_with_their_transaction() {
         assert_eq!(engine.trees().unwrap(), [(kept, b"kept".to_vec())]);
         assert!(engine.tree(dropped).is_none());
         let tree = engine.tree(kept).unwrap();
-        assert_eq!(engine.counter(&tree).unwrap(), 77);
+        assert_eq!(engine.counter(&tree, None).unwrap(), 77);
         assert_eq!(keys(&mut rr(&engine), &tree), [1]);
         engine.shutdown().unwrap();
     })
     .done();
+}
+
+#[test]
+fn a_tree_that_cannot_be_dropped_for_want_of_room_goes_as_soon_as_there_is_some() {
+    world_of(small_log(), 1, |engine| {
+        let (tree, half) = (new_tree(engine), new_tree(engine).id());
+        fill_log(engine, &tree);
+        engine.abandon_trees(&[half]);
+        assert!(engine.tree(half).is_some(), "nothing can be logged");
+        let limit = time::now() + Duration::from_secs(60);
+        while engine.tree(half).is_some() {
+            assert!(time::now() < limit, "the tree is still there");
+            fiber::sleep(Duration::from_millis(100));
+        }
+        assert_eq!(engine.trees().unwrap(), [(tree.id(), b"test".to_vec())]);
+    });
 }
 
 #[test]

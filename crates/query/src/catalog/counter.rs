@@ -7,8 +7,10 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use keel_base::SqlResult;
-use keel_storage::{Engine, TreeHandle};
+use keel_storage::{CountOf, Engine, TreeHandle};
+use keel_value::key::KeyPart;
 
+use crate::dml::counted;
 use crate::engine_error;
 use crate::session::Session;
 
@@ -19,7 +21,20 @@ pub struct Counter {
     claims: AtomicUsize,
 }
 
-/// [`Counter::last`] before it was read from the tree.
+/// A counter and the tree that keeps it.
+#[derive(Clone, Copy)]
+pub struct Counting<'t> {
+    /// What memory knows.
+    pub counter: &'t Counter,
+    /// The engine of the tree.
+    pub engine: &'t Engine,
+    /// The tree.
+    pub tree: &'t TreeHandle,
+    /// How the column that counts begins the tree's keys; none where nothing is known of it.
+    pub key: Option<&'t KeyPart>,
+}
+
+/// The greatest value before it was read from the tree.
 const UNREAD: u64 = u64::MAX;
 
 impl Default for Counter {
@@ -29,20 +44,6 @@ impl Default for Counter {
 }
 
 impl Counter {
-    /// The greatest value so far. Waits at its first use.
-    pub fn last(&self, engine: &Engine, tree: &TreeHandle) -> SqlResult<u64> {
-        match self.last.load(Ordering::Acquire) {
-            UNREAD => {
-                let kept = engine.counter(tree).map_err(engine_error)?;
-                match self.last.compare_exchange(UNREAD, kept, Ordering::AcqRel, Ordering::Acquire) {
-                    Ok(_) => Ok(kept),
-                    Err(other) => Ok(other),
-                }
-            }
-            last => Ok(last),
-        }
-    }
-
     /// Whether somebody holds the counter or waits for it.
     #[inline]
     pub fn is_claimed(&self) -> bool {
@@ -59,43 +60,49 @@ impl Counter {
         self.claims.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// As [`Counter::reserve`], unless the counter is claimed.
-    pub fn try_reserve(
-        &self,
-        engine: &Engine,
-        tree: &TreeHandle,
-        count: u64,
-        step: Step,
-        max: u64,
-    ) -> SqlResult<Reserved> {
-        self.reserve_if(engine, tree, count, step, max, || !self.is_claimed())
+    /// Passes over what a stored value leaves out as InnoDB does: the next one is at the next step of the session that stored
+    /// it, whoever asks. Forgotten with the server's memory.
+    pub fn pass(&self, value: u64, step: Step) {
+        if step.increment > 1 {
+            self.last.fetch_max(step.passed(value, 1).min(UNREAD - 1), Ordering::AcqRel);
+        }
+    }
+}
+
+impl Counting<'_> {
+    /// The greatest value so far. Waits at its first use.
+    pub fn last(&self) -> SqlResult<u64> {
+        let last = &self.counter.last;
+        match last.load(Ordering::Acquire) {
+            UNREAD => {
+                let part = self.key.filter(|part| !part.descending && part.width().is_some());
+                let counted_in = part.map(|part| |key: &[u8]| counted(part.scalar(key)).unwrap_or(0));
+                let count_of = counted_in.as_ref().map(|counted_in| counted_in as CountOf<'_>);
+                let kept = self.engine.counter(self.tree, count_of).map_err(engine_error)?.min(UNREAD - 1);
+                match last.compare_exchange(UNREAD, kept, Ordering::AcqRel, Ordering::Acquire) {
+                    Ok(_) => Ok(kept),
+                    Err(other) => Ok(other),
+                }
+            }
+            last => Ok(last),
+        }
+    }
+
+    /// As [`Counting::reserve`], unless the counter is claimed.
+    pub fn try_reserve(&self, count: u64, step: Step, max: u64) -> SqlResult<Reserved> {
+        self.reserve_if(count, step, max, || !self.counter.is_claimed())
     }
 
     /// Hands out `count` values, `increment` apart, each congruent to `offset`; gives the first, or none where `max` is passed.
-    pub fn reserve(
-        &self,
-        engine: &Engine,
-        tree: &TreeHandle,
-        count: u64,
-        step: Step,
-        max: u64,
-    ) -> SqlResult<Option<u64>> {
-        match self.reserve_if(engine, tree, count, step, max, || true)? {
+    pub fn reserve(&self, count: u64, step: Step, max: u64) -> SqlResult<Option<u64>> {
+        match self.reserve_if(count, step, max, || true)? {
             Reserved::First(first) => Ok(Some(first)),
             Reserved::Exhausted | Reserved::Claimed => Ok(None),
         }
     }
 
-    fn reserve_if(
-        &self,
-        engine: &Engine,
-        tree: &TreeHandle,
-        count: u64,
-        step: Step,
-        max: u64,
-        may: impl Fn() -> bool,
-    ) -> SqlResult<Reserved> {
-        let mut last = self.last(engine, tree)?;
+    fn reserve_if(&self, count: u64, step: Step, max: u64, may: impl Fn() -> bool) -> SqlResult<Reserved> {
+        let mut last = self.last()?;
         loop {
             if !may() {
                 return Ok(Reserved::Claimed);
@@ -105,9 +112,9 @@ impl Counter {
             };
             let end = first.saturating_add((count - 1).saturating_mul(step.increment)).min(max);
             let passed = step.passed(last.saturating_add(1), count).clamp(end, max.max(end));
-            match self.last.compare_exchange_weak(last, passed, Ordering::AcqRel, Ordering::Acquire) {
+            match self.counter.last.compare_exchange_weak(last, passed, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => {
-                    engine.raise_counter(tree, end).map_err(engine_error)?;
+                    self.engine.raise_counter(self.tree, end).map_err(engine_error)?;
                     return Ok(Reserved::First(first));
                 }
                 Err(now) => last = now,
@@ -116,27 +123,28 @@ impl Counter {
     }
 
     /// The first of the next values, for who holds the tree's counter and raises it by what it stores; none where `max` is passed.
-    pub fn next(&self, engine: &Engine, tree: &TreeHandle, step: Step, max: u64) -> SqlResult<Option<u64>> {
-        Ok(step.after(self.last(engine, tree)?).filter(|first| *first <= max))
+    pub fn next(&self, step: Step, max: u64) -> SqlResult<Option<u64>> {
+        Ok(step.after(self.last()?).filter(|first| *first <= max))
     }
 
-    /// Notes that a row with `value` was stored.
-    pub fn raise(&self, engine: &Engine, tree: &TreeHandle, value: u64) -> SqlResult<()> {
+    /// Notes that a row with `value` is about to be stored.
+    pub fn raise(&self, value: u64) -> SqlResult<()> {
         let value = value.min(UNREAD - 1);
-        if self.last(engine, tree)? < value {
+        if self.last()? < value {
             // Who finds it here takes it for raised.
-            engine.raise_counter(tree, value).map_err(engine_error)?;
-            self.last.fetch_max(value, Ordering::AcqRel);
+            self.engine.raise_counter(self.tree, value).map_err(engine_error)?;
+            self.counter.last.fetch_max(value, Ordering::AcqRel);
         }
         Ok(())
     }
 
-    /// Passes over what a stored value leaves out as InnoDB does: the next one is at the next step of the session that stored
-    /// it, whoever asks. Forgotten with the server's memory.
-    pub fn pass(&self, value: u64, step: Step) {
-        if step.increment > 1 {
-            self.last.fetch_max(step.passed(value, 1).min(UNREAD - 1), Ordering::AcqRel);
-        }
+    /// As [`Counting::raise`], where no row may ever tell of `value`: a crash does not forget it.
+    pub fn keep(&self, value: u64) -> SqlResult<()> {
+        let value = value.min(UNREAD - 1);
+        self.last()?;
+        self.engine.keep_counter(self.tree, value).map_err(engine_error)?;
+        self.counter.last.fetch_max(value, Ordering::AcqRel);
+        Ok(())
     }
 }
 

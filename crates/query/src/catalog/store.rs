@@ -115,7 +115,7 @@ impl CatalogTree {
     /// A number for a new table.
     pub fn next_table_id(&self, engine: &Engine) -> SqlResult<u64> {
         let _one = self.numbering.lock();
-        let next = engine.counter(&self.tree).map_err(engine_error)? + 1;
+        let next = engine.counter(&self.tree, None).map_err(engine_error)? + 1;
         engine.raise_counter(&self.tree, next).map_err(engine_error)?;
         Ok(next)
     }

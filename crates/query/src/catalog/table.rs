@@ -9,7 +9,7 @@ use keel_value::row::{self, Layout, Slot};
 use keel_value::{CollationId, SqlType, Value, ValueRef};
 
 use super::check::CheckConstraint;
-use super::counter::Counter;
+use super::counter::{Counter, Counting};
 use super::density::Densities;
 use super::{EntryShape, ForeignKey};
 use crate::engine_error;
@@ -247,6 +247,23 @@ pub struct KeyPart {
 }
 
 impl TableDef {
+    /// Where AUTO_INCREMENT values come from, if the table has such a column.
+    pub(crate) fn counting(&self) -> Option<Counting<'_>> {
+        let index = &self.indexes[self.auto_increment?.index];
+        let key = index.encoders.first();
+        Some(Counting { key, ..self.counting_in(&self.shared.auto_increment, index.entries()) })
+    }
+
+    /// Where hidden row numbers come from.
+    pub(crate) fn row_counting(&self) -> Counting<'_> {
+        self.counting_in(&self.shared.row_number, self.rows())
+    }
+
+    fn counting_in<'t>(&'t self, counter: &'t Counter, tree: &'t TreeHandle) -> Counting<'t> {
+        let engine = self.engine.as_ref().expect("only real tables are written");
+        Counting { counter, engine, tree, key: None }
+    }
+
     /// The column of that name.
     pub fn column_index(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|c| super::names::same(&c.name, name))

@@ -67,8 +67,8 @@ impl Database {
         let Copier { rows, duplicates, .. } = copier;
         building.finish(session, &mut copier)?;
         if copy.clustered.is_none() && source.clustered.is_none() {
-            let last = source.shared.row_number.last(self.engine(), source.rows())?;
-            copy.shared.row_number.raise(self.engine(), copy.rows(), last)?;
+            let last = source.row_counting().last()?;
+            copy.row_counting().keep(last)?;
         }
         Ok(Copied { rows, duplicates, last_auto: copier.last_auto })
     }

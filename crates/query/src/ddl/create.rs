@@ -525,24 +525,12 @@ impl Database {
 
     /// The greatest AUTO_INCREMENT value so far, 0 where the table has no such column.
     pub(super) fn last_auto_increment(&self, table: &TableDef) -> SqlResult<u64> {
-        match table.auto_increment {
-            Some(auto) => {
-                let tree = table.indexes[auto.index].entries();
-                table.shared.auto_increment.last(self.engine(), tree)
-            }
-            None => Ok(0),
-        }
+        table.counting().map_or(Ok(0), |counting| counting.last())
     }
 
     /// Makes `last` the greatest AUTO_INCREMENT value so far, if the table has such a column.
     pub(super) fn raise_auto_increment(&self, table: &TableDef, last: u64) -> SqlResult<()> {
-        match table.auto_increment {
-            Some(auto) => {
-                let tree = table.indexes[auto.index].entries();
-                table.shared.auto_increment.raise(self.engine(), tree, last)
-            }
-            None => Ok(()),
-        }
+        table.counting().map_or(Ok(()), |counting| counting.keep(last))
     }
 
     pub(super) fn record_of(

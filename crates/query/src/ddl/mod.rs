@@ -269,6 +269,9 @@ impl Definition<'_> {
 
     fn drop_trees(&mut self, trees: &[TreeId]) -> SqlResult<()> {
         self.drops |= !trees.is_empty();
+        if self.drops {
+            self.txn.releases();
+        }
         trees
             .iter()
             .try_for_each(|tree| self.database.engine().drop_tree(&mut self.txn, *tree).map_err(engine_error))
@@ -384,7 +387,6 @@ impl PendingTrees<'_> {
 }
 
 impl Drop for PendingTrees<'_> {
-    /// What cannot be dropped now goes at the next start.
     fn drop(&mut self) {
         if self.trees.is_empty() {
             return;
@@ -393,8 +395,6 @@ impl Drop for PendingTrees<'_> {
         if self.temporary {
             return self.trees.iter().for_each(|tree| engine.drop_temporary_tree(*tree));
         }
-        let mut txn = engine.begin(TxnOptions::default());
-        let dropped = self.trees.iter().all(|tree| engine.drop_tree(&mut txn, *tree).is_ok());
-        let _ = if dropped { txn.commit().map(|_| ()) } else { txn.rollback() };
+        engine.abandon_trees(&self.trees);
     }
 }

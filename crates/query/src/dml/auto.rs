@@ -114,13 +114,10 @@ impl AutoValues {
         step: Step,
         max: u64,
     ) -> SqlResult<Option<u64>> {
-        let Some(auto) = table.auto_increment else { return Ok(None) };
-        let engine = table.engine.as_ref().expect("only real tables are written");
-        let tree = table.indexes[auto.index].entries();
-        let counter = &table.shared.auto_increment;
+        let Some(counting) = table.counting() else { return Ok(None) };
         if session.vars.auto_increment_lock_mode < 2 && self.claim.is_none() {
             if !self.is_to_claim(session, table, bulk) {
-                match counter.try_reserve(engine, tree, count, step, max)? {
+                match counting.try_reserve(count, step, max)? {
                     Reserved::First(first) => return Ok(Some(first)),
                     Reserved::Exhausted => return Ok(None),
                     Reserved::Claimed => {}
@@ -129,20 +126,14 @@ impl AutoValues {
             self.claim(session, table)?;
         }
         match counts_stored(session) {
-            true => counter.next(engine, tree, step, max),
-            false => counter.reserve(engine, tree, count, step, max),
+            true => counting.next(step, max),
+            false => counting.reserve(count, step, max),
         }
     }
 
     /// Before the value `made` is forgotten or stored: where only stored ones count, it counts from now on.
     pub fn hand_out(session: &Session, table: &TableDef, made: u64) -> SqlResult<()> {
-        match table.auto_increment.filter(|_| counts_stored(session)) {
-            Some(auto) => {
-                let engine = table.engine.as_ref().expect("only real tables are written");
-                table.shared.auto_increment.raise(engine, table.indexes[auto.index].entries(), made)
-            }
-            None => Ok(()),
-        }
+        table.counting().filter(|_| counts_stored(session)).map_or(Ok(()), |counting| counting.raise(made))
     }
 
     /// Gives back what the statement holds.

@@ -85,12 +85,8 @@ pub(crate) fn insert_at(
 }
 
 fn next_row_number(table: &TableDef, key: &mut Vec<u8>) -> SqlResult<()> {
-    let engine = table.engine.as_ref().expect("only real tables are written");
-    let number = table
-        .shared
-        .row_number
-        .reserve(engine, table.rows(), 1, Step::ONE, u64::MAX - 1)?
-        .ok_or_else(errors::autoinc_read_failed)?;
+    let number = table.row_counting().reserve(1, Step::ONE, u64::MAX - 1)?;
+    let number = number.ok_or_else(errors::autoinc_read_failed)?;
     key.clear();
     key.extend_from_slice(&number.to_be_bytes());
     Ok(())
@@ -309,11 +305,8 @@ pub(super) fn raise_auto_increment(
     value: ValueRef<'_>,
     step: Step,
 ) -> SqlResult<Option<u64>> {
-    let Some(auto) = table.auto_increment else { return Ok(None) };
-    let Some(given) = counted(value) else { return Ok(None) };
-    let engine = table.engine.as_ref().expect("only real tables are written");
-    let counter = &table.shared.auto_increment;
-    counter.raise(engine, table.indexes[auto.index].entries(), given)?;
-    counter.pass(given, step);
+    let (Some(counting), Some(given)) = (table.counting(), counted(value)) else { return Ok(None) };
+    counting.raise(given)?;
+    counting.counter.pass(given, step);
     Ok(Some(given))
 }

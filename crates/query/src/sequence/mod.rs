@@ -235,10 +235,9 @@ pub(crate) fn made(
 
 /// Writes the row of a new sequence, in the transaction that makes it.
 pub(crate) fn write_first(txn: &mut Txn, table: &TableDef, values: &Values) -> SqlResult<()> {
-    let engine = table.engine.as_ref().expect("a sequence is a real table");
     let mut row = Vec::new();
     row::encode_values(&table.layout, &values.row(), &mut row);
-    table.shared.row_number.raise(engine, table.rows(), 1)?;
+    table.row_counting().raise(1)?;
     txn.insert(table.rows(), &FIRST_KEY, &row, OnDuplicate::LockShared).map_err(engine_error)?;
     Ok(())
 }

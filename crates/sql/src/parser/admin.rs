@@ -390,7 +390,7 @@ impl Parser<'_> {
             xid.bqual = self.xid_part()?;
             if self.accept(Tok::Comma) {
                 let number = self.pos;
-                xid.format = self.integer()?;
+                xid.format = self.ulong()?;
                 if xid.format > XID_FORMAT_MAX {
                     self.pos = number;
                     return Err(self.unexpected());

@@ -267,16 +267,25 @@ impl Parser<'_> {
 
     /// A plain integer, as in LIMIT of SHOW, type lengths and table options; its literal stays fixed.
     pub(super) fn integer(&mut self) -> SqlResult<u64> {
-        match self.peek().tok {
-            Tok::Int | Tok::Hex | Tok::Decimal | Tok::Float => {}
-            _ => return Err(self.unexpected()),
-        }
-        let token = self.peek();
-        if token.tok != Tok::Int {
+        let token = self.expect(Tok::Int)?;
+        Ok(super::literal::saturating_u64(self.text_of(token)))
+    }
+
+    /// A number that counts something, as in WAIT and XA: of others than integers only the digits before the point or
+    /// exponent count. Its literal stays fixed.
+    pub(super) fn ulong(&mut self) -> SqlResult<u64> {
+        if !matches!(self.peek().tok, Tok::Int | Tok::Hex | Tok::Decimal | Tok::Float) {
             return Err(self.unexpected());
         }
-        self.advance();
-        Ok(super::literal::saturating_u64(self.text_of(token)))
+        let token = self.advance();
+        let text = self.text_of(token);
+        if token.tok == Tok::Hex {
+            let digits =
+                text.get(2..).and_then(|digits| std::str::from_utf8(digits).ok()).unwrap_or_default();
+            return Ok(u64::from_str_radix(digits, 16).unwrap_or(u64::MAX));
+        }
+        let end = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
+        Ok(super::literal::saturating_u64(&text[..end]))
     }
 
     /// A string literal without introducer, escapes resolved; adjacent strings are not joined.

@@ -556,7 +556,7 @@ impl Parser<'_> {
             return Ok(Some(LockWait::NoWait));
         }
         if self.accept_kw(Kw::WAIT) {
-            return Ok(Some(LockWait::Wait(self.integer()?)));
+            return Ok(Some(LockWait::Wait(self.ulong()?)));
         }
         Ok(None)
     }

@@ -37,6 +37,8 @@ use crate::page::{PageRef, key_head};
 use crate::space::Space;
 
 pub use crate::page::NoRoom;
+pub use counter::CountOf;
+pub(crate) use counter::Counter;
 pub use overflow::OverflowRef;
 pub(crate) use overflow::ValuePage;
 

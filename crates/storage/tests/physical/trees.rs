@@ -66,17 +66,17 @@ fn a_counter_is_exact_after_shutdown_and_never_lower_after_a_crash() {
     world(3, &disk, || {
         let store = open(tiny());
         let tree = store.create_tree(TREE).expect("created");
-        assert_eq!(tree.counter().expect("readable"), 0);
+        assert_eq!(tree.counter(None).expect("readable"), 0);
         tree.raise_counter(41).expect("raised");
         tree.raise_counter(7).expect("raised");
-        assert_eq!(tree.counter().expect("readable"), 41);
+        assert_eq!(tree.counter(None).expect("readable"), 41);
         store.shutdown().expect("clean");
     })
     .done();
     world(4, &disk, || {
         let store = open(tiny());
         let tree = store.tree(TREE).expect("there");
-        assert_eq!(tree.counter().expect("readable"), 41);
+        assert_eq!(tree.counter(None).expect("readable"), 41);
         tree.raise_counter(50).expect("raised");
         store.wait_durable(store.current_lsn()).expect("durable");
         keel_runtime::sim::crash_now();
@@ -84,7 +84,7 @@ fn a_counter_is_exact_after_shutdown_and_never_lower_after_a_crash() {
     disk.crash(9);
     world(5, &disk, || {
         let store = open(tiny());
-        let counter = store.tree(TREE).expect("there").counter().expect("readable");
+        let counter = store.tree(TREE).expect("there").counter(None).expect("readable");
         assert!((50..=1050).contains(&counter), "{counter}");
         store.shutdown().expect("clean");
     })

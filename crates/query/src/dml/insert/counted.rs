@@ -74,9 +74,6 @@ impl Work<'_> {
             return Ok(());
         }
         let ty = &table.columns[auto.column].ty;
-        let engine = table.engine.as_ref().expect("only real tables are written");
-        let tree = table.indexes[auto.index].entries();
-        let counter = &table.shared.auto_increment;
         if let Some(id) = session.vars.insert_id.take() {
             // It is where the statement begins to count, as far as it needs.
             self.auto.reserved = (id, u64::MAX);
@@ -98,7 +95,7 @@ impl Work<'_> {
         if self.auto.forced {
             // Nothing was reserved: to the counter the row has given the value itself.
             self.auto.before_raise(session, table, self.plan.is_bulk())?;
-            counter.raise(engine, tree, next)?;
+            table.counting().map_or(Ok(()), |counting| counting.raise(next))?;
         }
         self.values[auto.column] = match ty.kind {
             keel_value::TypeKind::Double => Value::Double(next as f64),
