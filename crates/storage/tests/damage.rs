@@ -13,7 +13,7 @@ use keel_runtime::sync::Event;
 use keel_runtime::wait::WaitEvent;
 use keel_runtime::{fiber, fs};
 use keel_storage::fault::StoreError;
-use keel_storage::{Engine, Error, Read, ScanRange, TreeHandle};
+use keel_storage::{Engine, Error, Read, ScanRange, TreeHandle, Txn};
 
 const PAGE: u64 = 16 << 10;
 
@@ -388,25 +388,36 @@ fn use_up(engine: &Arc<Engine>, tree: &TreeHandle) -> u32 {
     }
 }
 
+/// Transactions of a row each, from 50 on.
+fn begin_many(engine: &Arc<Engine>, tree: &TreeHandle, count: u32) -> Vec<Txn> {
+    let begin = |n| {
+        let mut txn = rr(engine);
+        put(&mut txn, tree, 50 + n, "open");
+        txn
+    };
+    (0..count).map(begin).collect()
+}
+
+/// Commits every other one, and rolls the rest back.
+fn end_all(open: Vec<Txn>) {
+    for (n, mut txn) in open.into_iter().enumerate() {
+        match n % 2 {
+            0 => txn.commit().map(drop).expect("commits"),
+            _ => txn.rollback().expect("rolls back"),
+        }
+    }
+}
+
 #[test]
 fn what_has_begun_can_end_on_a_full_disk_and_writers_go_on_when_there_is_room() {
     let disk = on_a_full_disk(40, |engine, tree, disk| {
         // Rows that shrink leave room, which others take: to roll back is to split.
         let mut shrunk = rr(engine);
         (0..20).for_each(|n| set(&mut shrunk, tree, n, "s").expect("shrinks"));
-        let mut open: Vec<_> = (0..30).map(|_| rr(engine)).collect();
-        for (n, txn) in open.iter_mut().enumerate() {
-            put(txn, tree, 50 + n as u32, "open");
-        }
+        let open = begin_many(engine, tree, 30);
         let rows = use_up(engine, tree);
         shrunk.rollback().expect("rolls back");
-        for (n, mut txn) in open.into_iter().enumerate() {
-            if n % 2 == 0 {
-                txn.commit().map(drop).expect("commits")
-            } else {
-                txn.rollback().expect("rolls back")
-            }
-        }
+        end_all(open);
         let mut txn = rr(engine);
         assert_eq!(keys(&mut txn, tree).len() as u32, 20 + 15 + rows);
         assert_eq!(get(&mut txn, tree, 3), Some(format!("{:0600}", 3)));
@@ -432,10 +443,7 @@ fn trees_can_be_dropped_on_a_full_disk_though_an_old_reader_keeps_the_undo_log()
         let doomed: Vec<_> = (0..40).map(|_| new_tree(engine).id()).collect();
         let mut reader = rr(engine);
         reader.take_snapshot();
-        let mut open: Vec<_> = (0..20).map(|_| rr(engine)).collect();
-        for (n, txn) in open.iter_mut().enumerate() {
-            put(txn, tree, 50 + n as u32, "open");
-        }
+        let open = begin_many(engine, tree, 20);
         disk.set_space(1);
         let (mut refused, mut round) = (0, 0);
         while refused < 500 {
@@ -457,13 +465,7 @@ fn trees_can_be_dropped_on_a_full_disk_though_an_old_reader_keeps_the_undo_log()
             txn.commit().expect("commits");
             assert!(engine.tree(id).is_none());
         }
-        for (n, mut txn) in open.into_iter().enumerate() {
-            if n % 2 == 0 {
-                txn.commit().map(drop).expect("commits")
-            } else {
-                txn.rollback().expect("rolls back")
-            }
-        }
+        end_all(open);
         let mut txn = rr(engine);
         assert!(set(&mut txn, tree, 3, "new").is_err(), "what is kept is not for others");
         drop((txn, reader));

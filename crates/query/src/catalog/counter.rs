@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use keel_base::SqlResult;
 use keel_storage::{CountOf, Engine, TreeHandle};
+use keel_value::ValueRef;
 use keel_value::key::KeyPart;
 
-use crate::dml::counted;
 use crate::engine_error;
 use crate::session::Session;
 
@@ -145,6 +145,17 @@ impl Counting<'_> {
         self.engine.keep_counter(self.tree, value).map_err(engine_error)?;
         self.counter.last.fetch_max(value, Ordering::AcqRel);
         Ok(())
+    }
+}
+
+/// A value of an AUTO_INCREMENT column, where it is one that counts.
+pub(crate) fn counted(value: ValueRef<'_>) -> Option<u64> {
+    match value {
+        ValueRef::Int(v) if v > 0 => Some(v as u64),
+        ValueRef::UInt(v) => Some(v),
+        ValueRef::Double(v) if v > 0.0 => Some(v as u64),
+        ValueRef::Float(v) if v > 0.0 => Some(v as u64),
+        _ => None,
     }
 }
 

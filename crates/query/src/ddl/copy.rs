@@ -17,10 +17,11 @@ use super::PendingTrees;
 use super::alter::Alteration;
 use super::online::{Building, Follow, Writing};
 use crate::Database;
+use crate::catalog::counter::counted;
 use crate::catalog::{ColumnDef, IndexDef, Shared, TableDef};
 use crate::dml::{
-    Checks, Generated, RowBuffers, Strictness, Written, counted, delete_row, duplicate_error, insert_at,
-    insert_row, into_column, is_ignorable, lock_row,
+    Checks, Generated, RowBuffers, Strictness, Written, delete_row, duplicate_error, insert_at, insert_row,
+    into_column, is_ignorable, lock_row,
 };
 use crate::engine_error;
 use crate::session::Session;

@@ -17,10 +17,11 @@ use super::copy::Copied;
 use super::online::{Building, Follow, Openness};
 use super::{algorithm, checks, columns, foreign, generated, keys};
 use crate::Database;
+use crate::catalog::counter::counted;
 use crate::catalog::{
     AutoIncrement, ForeignKey, IndexKind, IndexRecord, Shared, TableDef, TableRecord, names,
 };
-use crate::dml::{EntryBuffers, RowBuffers, check_rows, counted, duplicate_error, insert_entry, write_entry};
+use crate::dml::{EntryBuffers, RowBuffers, check_rows, duplicate_error, insert_entry, write_entry};
 use crate::engine_error;
 use crate::mdl::Owned;
 use crate::sequence;

@@ -37,7 +37,7 @@ pub(crate) use foreign::{Family, check_rows, explain};
 pub(crate) use generated::Generated;
 pub(crate) use insert::InsertPlan;
 pub(crate) use rows::{
-    RowBuffers, Written, counted, delete as delete_row, duplicate_error, insert as insert_row, insert_at,
+    RowBuffers, Written, delete as delete_row, duplicate_error, insert as insert_row, insert_at,
     insert_entry, lock_row,
 };
 pub(crate) use through::is_join;

@@ -8,7 +8,7 @@ use keel_value::row::RowRef;
 use super::entries::{self, EntryBuffers};
 use super::foreign::Ties;
 use crate::access::clustered_key;
-use crate::catalog::counter::Step;
+use crate::catalog::counter::{Step, counted};
 use crate::catalog::{IndexDef, TableDef};
 use crate::engine_error;
 
@@ -286,17 +286,6 @@ pub(crate) fn duplicate_error(table: &TableDef, position: usize, row: &[u8]) -> 
     let Some(index) = table.indexes.get(position) else { return errors::dup_entry("?", "PRIMARY") };
     let view = RowRef::new(&table.layout, row);
     errors::dup_entry(entries::printed_key(table, index, &view), &index.name)
-}
-
-/// A value of an AUTO_INCREMENT column, where it is one that counts.
-pub(crate) fn counted(value: ValueRef<'_>) -> Option<u64> {
-    match value {
-        ValueRef::Int(v) if v > 0 => Some(v as u64),
-        ValueRef::UInt(v) => Some(v),
-        ValueRef::Double(v) if v > 0.0 => Some(v as u64),
-        ValueRef::Float(v) if v > 0.0 => Some(v as u64),
-        _ => None,
-    }
 }
 
 /// Keeps the table's AUTO_INCREMENT counter above a stored value; gives the value where it is one that counts.

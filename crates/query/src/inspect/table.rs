@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use hashbrown::{HashMap, HashSet};
 use keel_base::TreeId;
 use keel_storage::inspect::{Folder, Leaf, Report, Visitor, tree};
-use keel_value::ValueRef;
 use keel_value::row::RowRef;
 use parking_lot::Mutex;
 
 use super::sums::{CLASSES, Sums, class_of, hashes};
 use super::{Inspection, Summary};
 use crate::access::clustered_key;
+use crate::catalog::counter::counted;
 use crate::catalog::{IndexDef, TableDef};
 use crate::dml::{EntryBuffers, write_clustered_key, write_entry};
 
@@ -157,7 +157,8 @@ impl Rows {
             },
         }
         if let Some(auto) = self.table.auto_increment {
-            self.counter_max.fetch_max(counted(view.get(auto.column)), Relaxed);
+            let value = counted(view.get(auto.column)).unwrap_or(0).min(u64::MAX - 1);
+            self.counter_max.fetch_max(value, Relaxed);
         }
         for expected in &self.expected {
             let index = &self.table.indexes[expected.position];
@@ -182,17 +183,6 @@ impl Rows {
         if self.table.clustered.is_none() {
             check(self.table.tree_id, self.number_max.load(Relaxed), "hidden row numbers");
         }
-    }
-}
-
-/// The value that a stored AUTO_INCREMENT column raises the counter to.
-fn counted(value: ValueRef<'_>) -> u64 {
-    match value {
-        ValueRef::Int(v) if v > 0 => v as u64,
-        ValueRef::UInt(v) => v.min(u64::MAX - 1),
-        ValueRef::Double(v) if v > 0.0 => v as u64,
-        ValueRef::Float(v) if v > 0.0 => v as u64,
-        _ => 0,
     }
 }
 
