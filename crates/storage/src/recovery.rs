@@ -1,19 +1,20 @@
 //! Recovery: applies the log from the checkpoint on to pages that are older than it.
 //!
-//! Three stages run beside each other. The *reader* reads the log ahead, several requests at a time. The *parser* checks
-//! the chain of groups and notes, window by window, which bytes change which page, in as many parts as there are
+//! Three stages run beside each other. The *reader* reads the log ahead, a window at a time in several requests. The *parser*
+//! checks the chain of groups where they lie and notes which bytes change which page, in as many parts as there are
 //! appliers; a page always falls into the same part. Each *applier* sorts its part of a window by page, has pages read many
-//! at a time and in the order of the files, and applies what they lack; what is known to be newer than the window is not
-//! read at all. Between the stages lies one window at most, so five of them, each with about as much again for its changes,
-//! and the changes of one that are being sorted, are what recovery takes beside the pool: seven tenths of the pool at most.
-//! The memory of a window that is done serves the next.
+//! at a time and in the order of the files, and applies what they lack. What is known to be newer than the window is not
+//! read, nor are pages that the log writes anew: what lay there does not matter. Between the stages lies one window at
+//! most: two that are read, five with about as much again for their changes, and the changes of one that are being sorted.
+//! With the memory of three windows that are done, which serves the next, this is what recovery takes beside the pool: eight
+//! tenths of the pool at most.
 //!
 //! A page takes a group if its LSN lies before the group's end. Pages are independent of each other here: one may leave
 //! memory with a group whose other pages are still old. Files that are gone belong to dropped trees: their records are
 //! skipped. Applying is idempotent, and the checkpoint stays until all is done: a crash in the middle only starts over.
 //!
-//! A page whose bytes are damaged begins anew where the log writes the whole of it. Else it is passed over and stays as it is:
-//! its table cannot be read there, others can. Only what no tree can do without ends the start: undo pages and the registry.
+//! A page whose bytes are damaged begins anew where a later change writes the whole of it. Else it is passed over and stays as
+//! it is: its table cannot be read there, others can. Only what no tree can do without ends the start: undo pages and the registry.
 //!
 //! After a kill the kernel shows what no sync has covered, and a power cut may yet take it. So the log is synced before it is
 //! read, and files whose pages were found to be as new as the log are synced before the checkpoint may pass it.
@@ -40,9 +41,9 @@ use crate::store::UserRecord;
 
 /// Bytes of log whose changes are sorted together: a part of the pool within these bounds.
 const WINDOW_MIN: usize = 1 << 20;
-const WINDOW_MAX: usize = 64 << 20;
+const WINDOW_MAX: usize = 16 << 20;
 /// The part of the pool that a window takes.
-const WINDOW_SHARE: usize = 16;
+const WINDOW_SHARE: usize = 20;
 /// Pages read together at most by one applier.
 const PREFETCH: usize = 128;
 /// Damaged pages that are named one by one.
@@ -109,13 +110,13 @@ fn start_parser(
     parts: usize,
     spares: Receiver<Spare>,
 ) -> Receiver<StoreResult<Window>> {
-    let bytes = (core.pool.len() * PAGE / WINDOW_SHARE).clamp(WINDOW_MIN, WINDOW_MAX);
+    let bytes = (core.pool.len() / WINDOW_SHARE * PAGE).clamp(WINDOW_MIN, WINDOW_MAX);
     let (sender, receiver) = channel(1);
     let core = core.clone();
     fiber::spawn_service("redo parser", move || {
-        let mut scan = Scan::ahead(checkpoint, read_ahead(&core, checkpoint));
+        let mut scan = Scan::ahead(checkpoint, read_ahead(&core, checkpoint, bytes));
         loop {
-            let window = next_window(&mut scan, bytes, parts, spares.try_recv().unwrap_or_default());
+            let window = next_window(&mut scan, parts, spares.try_recv());
             // What was read is on the device: pages that take it may be flushed.
             core.log.recovered_to(scan.position(), scan.last_crc(), scan.last_start());
             let last = match &window {
@@ -131,9 +132,12 @@ fn start_parser(
     receiver
 }
 
-fn next_window(scan: &mut Scan<'_>, bytes: usize, parts: usize, spare: Spare) -> StoreResult<Window> {
-    let batch = scan.batch(bytes, spare.bytes)?;
-    Window::new(batch, scan.position(), parts, spare.changes)
+fn next_window(scan: &mut Scan<'_>, parts: usize, spare: Option<Spare>) -> StoreResult<Window> {
+    let changes = spare.map(|Spare { memory, changes }| {
+        scan.give_back(memory);
+        changes
+    });
+    Window::new(scan.batch()?, scan.position(), parts, changes.unwrap_or_default())
 }
 
 /// The appliers, each with the windows that wait for it.
@@ -289,19 +293,25 @@ impl Applier<'_> {
         wanted: &mut Vec<(Arc<Space>, u32)>,
         runs: &mut Vec<Run<'_>>,
     ) -> StoreResult<()> {
-        self.core.pool.read_together(wanted)?;
+        let read = wanted.iter().zip(runs.iter()).filter(|(_, run)| !window.is_rewritten(&run[0]));
+        self.core.pool.read_together(read.map(|(page, _)| page))?;
         for (number, ((space, page), run)) in wanted.drain(..).zip(runs.iter()).enumerate() {
             if let Some(next) = runs.get(number + 1) {
                 next.iter().take(CHANGES_AHEAD).for_each(|change| window.prefetch(change));
             }
-            let done = self.core.pool.latch_exclusive(&space, page).and_then(|frame| {
-                let result = self.apply_run(window, &space, frame, run);
-                // SAFETY: latched above, and nobody else gives the latch up.
-                unsafe { self.core.pool.unlatch_exclusive(frame) };
-                result
-            });
+            let done = if window.is_rewritten(&run[0]) {
+                self.begin_anew(window, &space, page, run)
+            } else {
+                self.core.pool.latch_exclusive(&space, page).and_then(|frame| {
+                    let result = self.apply_run(window, &space, frame, run);
+                    // SAFETY: latched above, and nobody else gives the latch up.
+                    unsafe { self.core.pool.unlatch_exclusive(frame) };
+                    result
+                })
+            };
             let done = done.or_else(|e| match (&e, first_rewrite(window, run)) {
                 (StoreError::Corrupt { .. }, Some(first)) => {
+                    self.core.pool.forget_page(&space, page);
                     self.begin_anew(window, &space, page, &run[first..])
                 }
                 _ => Err(e),
@@ -324,7 +334,6 @@ impl Applier<'_> {
 
     /// Applies changes of which the first writes the whole page, so that nothing of what is there is needed.
     fn begin_anew(&self, window: &Window, space: &Space, page: u32, run: Run<'_>) -> StoreResult<u64> {
-        self.core.pool.forget_page(space, page);
         let pin = self.core.pool.pin_fresh(space, page)?;
         let frame = self.core.pool.latch_pinned(&pin);
         let result = self.apply_run(window, space, frame, run);

@@ -5,6 +5,7 @@
 
 use hashbrown::HashMap;
 use keel_base::Lsn;
+use keel_runtime::fs::AlignedBuf;
 use parking_lot::Mutex;
 
 use crate::fault::{StoreError, StoreResult};
@@ -41,6 +42,9 @@ pub struct Window {
     pub end: u64,
 }
 
+/// Pages of late changes whose numbers are at hand while changes are sorted.
+const RECENT: usize = 4;
+
 /// Bytes of a line of the processor's caches, and lines of a change that are fetched ahead.
 const LINE: usize = 64;
 const LINES_AHEAD: usize = 4;
@@ -55,10 +59,9 @@ fn prefetch(_address: *const u8) {
 }
 
 /// Memory of a window that is done, for one to come: it would be given back to the system and faulted in again.
-#[derive(Default)]
 pub struct Spare {
-    /// For [`Scan::batch`](crate::log::scan::Scan::batch).
-    pub bytes: Vec<u8>,
+    /// For [`Scan::give_back`](crate::log::scan::Scan::give_back).
+    pub memory: AlignedBuf,
     /// For [`Window::new`].
     pub changes: Vec<Vec<Change>>,
 }
@@ -121,17 +124,25 @@ impl Window {
         // A page changes many times in a window. So pages are sorted, not changes, which then have their places.
         let mut numbers: HashMap<(u32, u32), u32> = HashMap::new();
         let mut pages: Vec<((u32, u32), u32)> = Vec::new();
-        let of_change: Vec<u32> = changes
-            .iter()
-            .map(|change| {
-                let number = *numbers.entry(change.at).or_insert_with(|| {
-                    pages.push((change.at, 0));
-                    pages.len() as u32 - 1
-                });
-                pages[number as usize].1 += 1;
-                number
-            })
-            .collect();
+        let mut of_change: Vec<u32> = Vec::with_capacity(changes.len());
+        // Those of one statement come to the same pages again and again: some numbers need not be looked up.
+        let mut recent = [((u32::MAX, u32::MAX), 0); RECENT];
+        for change in changes.iter() {
+            let number = match recent.iter().find(|(at, _)| *at == change.at) {
+                Some((_, number)) => *number,
+                None => {
+                    let number = *numbers.entry(change.at).or_insert_with(|| {
+                        pages.push((change.at, 0));
+                        pages.len() as u32 - 1
+                    });
+                    recent.rotate_right(1);
+                    recent[0] = (change.at, number);
+                    number
+                }
+            };
+            pages[number as usize].1 += 1;
+            of_change.push(number);
+        }
         let mut order: Vec<u32> = (0..pages.len() as u32).collect();
         order.sort_unstable_by_key(|number| pages[*number as usize].0);
         let mut place = 0;
@@ -151,7 +162,7 @@ impl Window {
     /// Its memory, once all parts are taken.
     pub fn into_spare(self) -> Spare {
         let changes = self.parts.into_iter().map(Mutex::into_inner).collect();
-        Spare { bytes: self.batch.into_bytes(), changes }
+        Spare { memory: self.batch.into_memory(), changes }
     }
 
     /// End in the stream of the group of a change.

@@ -46,7 +46,7 @@ impl UndoAhead {
     /// Reads those of a segment's pages that are not in memory; as many as it may at once. Waits.
     pub(crate) fn read(&self, pages: &[u32]) -> StoreResult<()> {
         let wanted: Vec<_> = pages.iter().take(self.max()).map(|page| (self.space.clone(), *page)).collect();
-        self.core.pool.read_together(&wanted)
+        self.core.pool.read_together(wanted.iter())
     }
 
     /// Pages that it reads at once at most.
@@ -76,6 +76,6 @@ impl UndoAhead {
             (page..behind).filter(is_used).take(self.count).map(|page| (self.space.clone(), page)).collect()
         };
         self.end = wanted.last().map_or(page, |(_, last)| *last) + 1;
-        pool.read_together(&wanted)
+        pool.read_together(wanted.iter())
     }
 }

@@ -115,8 +115,8 @@ impl Pool {
 
     /// Reads those of the pages that are absent, all at once; waits, for frames too. For one caller at a time, and for less
     /// pages than the pool has frames.
-    pub fn read_together(&self, wanted: &[(Arc<Space>, u32)]) -> StoreResult<()> {
-        let absent: Vec<_> = wanted.iter().filter(|(s, page)| s.map.get(*page) == Entry::Absent).collect();
+    pub fn read_together<'w>(&self, wanted: impl Iterator<Item = &'w (Arc<Space>, u32)>) -> StoreResult<()> {
+        let absent: Vec<_> = wanted.filter(|(s, page)| s.map.get(*page) == Entry::Absent).collect();
         let frames = self.take_frames(absent.len())?;
         let claimed = frames.into_iter().zip(absent).filter(|(_, (space, page))| space.map.claim(*page));
         self.read_claimed(claimed.map(|(frame, (space, page))| (frame, &**space, *page)).collect());

@@ -76,11 +76,11 @@ pub(super) fn replay(mut folder: Folder, report: &Arc<Report>) -> StoreResult<Fo
     let window = window.clamp(WINDOW_MIN, WINDOW_MAX);
     let parts = (0..count).map(|_| Mutex::default()).collect();
     let replay = Arc::new(Replay { folder, report: report.clone(), parts, failure: Mutex::default() });
-    let mut scan = Scan::new(&segments, checkpoint);
+    let mut scan = Scan::new(&segments, checkpoint, window);
     let mut groups = 0;
     let mut applied = None;
     loop {
-        let batch = scan.batch(window, Vec::new()).inspect_err(|e| {
+        let batch = scan.batch().inspect_err(|e| {
             report.damage("log", "redo", None, format!("{e}: what stands behind it is not applied"));
         });
         let batch = batch.ok().filter(|batch| batch.len() != 0);

@@ -260,7 +260,7 @@ impl Segments {
     }
 
     /// Reads up to `out.len()` bytes of the stream at `lsn` (both whole blocks), several requests at a time; gives what there
-    /// is.
+    /// is before the end of the files or an error, which is given where nothing comes before it.
     pub fn read(&self, lsn: u64, out: &mut [u8]) -> StoreResult<usize> {
         let (mut files, mut at) = (Vec::new(), lsn);
         let end = lsn + out.len() as u64;
@@ -284,9 +284,11 @@ impl Segments {
             let got = match result {
                 Ok(()) => *len,
                 // A file that was cut short, or an error to be met again.
-                Err(_) => file
-                    .read_some_at(&mut out[done..done + len], offset)
-                    .map_err(|e| StoreError::io(&name(at / self.bytes), offset, "read", e))?,
+                Err(_) => match file.read_some_at(&mut out[done..done + len], offset) {
+                    Ok(got) => got,
+                    Err(_) if done > 0 => break,
+                    Err(e) => return Err(StoreError::io(&name(at / self.bytes), offset, "read", e)),
+                },
             };
             done += got;
             if got < *len {

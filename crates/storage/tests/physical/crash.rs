@@ -217,6 +217,24 @@ fn copies_last_before_a_page_is_written_over_from_them() {
     }
 }
 
+/// What lies in the place of a page does not matter where the log begins it anew: the start after a kill reads the pages that
+/// there were at the checkpoint, and no other.
+#[test]
+fn pages_made_since_the_checkpoint_are_not_read() {
+    let disk = Disk::new(1);
+    let issued = grow(&disk, true);
+    let (reads, creates) = world(2, &disk, || {
+        let status = open(tiny()).status();
+        (status.reads, status.creates)
+    })
+    .done();
+    let leaves = issued.len() as u64 / (PAGE as u64 / 3000);
+    assert!(creates >= leaves, "{creates} pages were begun anew");
+    assert!(reads < leaves, "{reads} pages were read");
+    let mut progress = Progress { durable: issued.len(), issued, created: true };
+    world(3, &disk, move || verify(&mut progress)).done();
+}
+
 /// The power goes while a batch of changed pages is written in place; what was written may be torn anywhere.
 #[test]
 fn torn_pages_are_mended_from_what_was_to_change() {
