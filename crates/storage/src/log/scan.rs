@@ -86,7 +86,7 @@ pub struct Scan<'s> {
     memory: AlignedBuf,
     at: usize,
     end: usize,
-    /// What is left of the memory that was handed out last.
+    /// What is left of the memory that was handed out last, while no block has come since: no whole group.
     rest: Vec<u8>,
     /// Stream position of the next group.
     position: u64,
@@ -224,9 +224,14 @@ impl<'s> Scan<'s> {
         Ok(true)
     }
 
+    /// What was read and not given yet.
+    fn here(&self) -> &[u8] {
+        if self.rest.is_empty() { &self.memory[self.at..self.end] } else { &self.rest }
+    }
+
     /// Whether the next group may be a whole one, and not all of it is here.
     fn is_cut(&self) -> bool {
-        let here = &self.memory[self.at..self.end];
+        let here = self.here();
         here.len() < GROUP_HEAD || group_len(here).is_some_and(|len| here.len() < len)
     }
 
@@ -235,7 +240,7 @@ impl<'s> Scan<'s> {
         if self.is_cut() {
             return false;
         }
-        let here = &self.memory[self.at..self.end];
+        let here = self.here();
         let Some(len) = group_len(here) else { return false };
         let Some((crc, before)) = check_group(&here[..len], self.position) else { return false };
         if self.last_crc.is_some_and(|last| last != before) {
@@ -300,7 +305,7 @@ mod tests {
         sim::run(Options::new(1), || {
             fs::create_dir_all(Path::new("/data")).unwrap();
             let segments = Segments::open(Path::new("/data"), FILE, false).unwrap();
-            segments.provide(0, BYTES as u64 / FILE - 1).unwrap();
+            segments.provide(0, BYTES as u64 / FILE).unwrap();
             for (number, piece) in stream.chunks(FILE as usize).enumerate() {
                 segments.file(number as u64 * FILE).unwrap().write_at(piece, 0, Sync::None).unwrap();
             }
@@ -354,6 +359,13 @@ mod tests {
         let stream = groups(&[100_000; 35]);
         let group = stream.len() / 35;
         with_log(&stream, |segments| {
+            // What stands behind the end of the log is not needed.
+            for block in [100_000, 1 << 20, 2 << 20, 4 << 20] {
+                sim::fail_times(Op::Read, "redo.4", 5, 0, u64::MAX);
+                let (bytes, end) = read(segments, 0, block);
+                assert_eq!((bytes.len(), end.unwrap()), (stream.len(), stream.len() as u64));
+                sim::clear_faults();
+            }
             for (unreadable, block) in [(0, 1 << 20), (1, 1 << 20), (1, 2 << 20), (2, 4 << 20), (3, 4 << 20)]
             {
                 sim::fail_times(Op::Read, &format!("redo.{unreadable}"), 5, 0, u64::MAX);
