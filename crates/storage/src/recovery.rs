@@ -299,20 +299,11 @@ impl Applier<'_> {
             if let Some(next) = runs.get(number + 1) {
                 next.iter().take(CHANGES_AHEAD).for_each(|change| window.prefetch(change));
             }
-            let done = if window.is_rewritten(&run[0]) {
-                self.begin_anew(window, &space, page, run)
-            } else {
-                self.core.pool.latch_exclusive(&space, page).and_then(|frame| {
-                    let result = self.apply_run(window, &space, frame, run);
-                    // SAFETY: latched above, and nobody else gives the latch up.
-                    unsafe { self.core.pool.unlatch_exclusive(frame) };
-                    result
-                })
-            };
+            let done = self.bring_up(window, &space, page, run);
             let done = done.or_else(|e| match (&e, first_rewrite(window, run)) {
                 (StoreError::Corrupt { .. }, Some(first)) => {
                     self.core.pool.forget_page(&space, page);
-                    self.begin_anew(window, &space, page, &run[first..])
+                    self.bring_up(window, &space, page, &run[first..])
                 }
                 _ => Err(e),
             });
@@ -332,13 +323,18 @@ impl Applier<'_> {
         Ok(())
     }
 
-    /// Applies changes of which the first writes the whole page, so that nothing of what is there is needed.
-    fn begin_anew(&self, window: &Window, space: &Space, page: u32, run: Run<'_>) -> StoreResult<u64> {
-        let pin = self.core.pool.pin_fresh(space, page)?;
-        let frame = self.core.pool.latch_pinned(&pin);
+    /// Brings one page up to the end of the window; gives its LSN then. Where the first change writes the whole page, nothing of
+    /// what is there is needed.
+    fn bring_up(&self, window: &Window, space: &Space, page: u32, run: Run<'_>) -> StoreResult<u64> {
+        let pool = &self.core.pool;
+        let fresh = window.is_rewritten(&run[0]).then(|| pool.pin_fresh(space, page)).transpose()?;
+        let frame = match &fresh {
+            Some(pin) => pool.latch_pinned(pin),
+            None => pool.latch_exclusive(space, page)?,
+        };
         let result = self.apply_run(window, space, frame, run);
         // SAFETY: latched above, and nobody else gives the latch up.
-        unsafe { self.core.pool.unlatch_exclusive(frame) };
+        unsafe { pool.unlatch_exclusive(frame) };
         result
     }
 
