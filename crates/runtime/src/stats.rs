@@ -12,6 +12,8 @@ pub struct Totals {
     pub signals: u64,
     /// Reads, writes and syncs of files.
     pub file_ops: u64,
+    /// Reads that were held back until others were done.
+    pub reads_held: u64,
     /// Times a worker entered the kernel to submit or to wait.
     pub enters: u64,
     /// Connections accepted.
@@ -34,6 +36,7 @@ pub fn totals() -> Totals {
             (&mut t.switches, &c.switches),
             (&mut t.signals, &c.signals),
             (&mut t.file_ops, &c.file_ops),
+            (&mut t.reads_held, &c.reads_held),
             (&mut t.enters, &c.enters),
             (&mut t.accepted, &c.accepted),
             (&mut t.bytes_received, &c.bytes_received),
@@ -76,6 +79,7 @@ pub(crate) struct Counters {
     /// Written by the workers that signal.
     pub signals: Counter,
     pub file_ops: Counter,
+    pub reads_held: Counter,
     pub enters: Counter,
     pub accepted: Counter,
     pub bytes_received: Counter,
@@ -98,6 +102,7 @@ impl Counters {
             switches,
             signals,
             file_ops,
+            reads_held,
             enters,
             accepted,
             bytes_received,
@@ -106,8 +111,18 @@ impl Counters {
             panics,
             waits,
         } = self;
-        let plain =
-            [switches, signals, file_ops, enters, accepted, bytes_received, bytes_sent, fibers, panics];
+        let plain = [
+            switches,
+            signals,
+            file_ops,
+            reads_held,
+            enters,
+            accepted,
+            bytes_received,
+            bytes_sent,
+            fibers,
+            panics,
+        ];
         plain.into_iter().chain(waits.iter().flat_map(|(count, sum)| [count, sum])).for_each(|c| c.set(0));
     }
     /// Count and nanoseconds.

@@ -12,7 +12,7 @@
 use crate::blocking::BlockingPool;
 use crate::fiber::{self, Core, Job};
 use crate::net::{self, Conns};
-use crate::reactor::Reactor;
+use crate::reactor::{Reactor, ReadTurns};
 use crate::shared::{self, Message, Shared};
 use crate::stack::StackPool;
 use crate::stats::Counters;
@@ -59,6 +59,7 @@ pub(crate) struct Group {
     pub thread_ended: parking_lot::Condvar,
     /// Next worker to be dealt a connection.
     pub deal: AtomicUsize,
+    pub turns: ReadTurns,
 }
 
 impl Group {
@@ -82,6 +83,7 @@ impl Group {
             threads: parking_lot::Mutex::new(0),
             thread_ended: parking_lot::Condvar::new(),
             deal: AtomicUsize::new(0),
+            turns: ReadTurns::default(),
         })
     }
     /// A world's: one worker that plays all of them.
@@ -416,7 +418,13 @@ impl Worker {
         for _ in 0..n {
             let Some(run) = self.queue.borrow_mut().pop_front() else { break };
             self.run_one(run);
+            self.reactor.look_at_turns(self);
         }
+    }
+
+    /// Do its reads take part in turns? Those of services and worlds do not.
+    pub fn takes_turns(&self) -> bool {
+        self.slot < self.group.workers
     }
 
     /// Fires what is due; the time of the next timer.
@@ -477,6 +485,7 @@ impl Worker {
             return true;
         }
         self.busy.get() == 0
+            && self.reactor.files_open() == 0
             && self.queue.borrow().is_empty()
             && self.waiting.borrow().is_empty()
             && self.conns.is_empty()

@@ -4,7 +4,10 @@
 //! It holds no borrow of its own while it does, since what it calls may call it again.
 
 mod epoll;
+mod turns;
 mod uring;
+
+pub(crate) use turns::ReadTurns;
 
 use crate::ReactorChoice;
 use crate::fs::FileOp;
@@ -85,6 +88,16 @@ impl Reactor {
         if let Reactor::Uring(r) = self {
             r.files_queued();
         }
+    }
+    /// A fiber has run, and others are about to.
+    pub fn look_at_turns(&self, w: &Worker) {
+        if let Reactor::Uring(r) = self {
+            r.look_at_turns(w);
+        }
+    }
+    /// File operations that the kernel has not completed, of whichever worker's fibers.
+    pub fn files_open(&self) -> u32 {
+        if let Reactor::Uring(r) = self { r.files_open() } else { 0 }
     }
     /// Starts receiving.
     pub fn attach(&self, w: &Worker, conn: &Conn) -> io::Result<()> {

@@ -7,6 +7,7 @@
 //! The user data of an entry is its kind in the low three bits and an address or slot above. A connection's slot is not
 //! reused, and a file operation stays on its fiber's stack, until the kernel has completed every entry that names it.
 
+use super::turns::{Admission, Due, HeldRead, RingReads};
 use crate::fs::{FileOp, OpKind};
 use crate::net::{self, Conn, ListenerCore, Peer};
 use crate::shared::Shared;
@@ -26,6 +27,8 @@ const KIND_RECEIVE: u64 = 2;
 const KIND_SEND: u64 = 3;
 const KIND_ACCEPT: u64 = 4;
 const KIND_SIGNAL: u64 = 5;
+/// A file operation that takes part in turns (`turns`).
+const KIND_READ: u64 = 6;
 const KIND_MASK: u64 = 7;
 const KIND_BITS: u32 = 3;
 
@@ -39,12 +42,16 @@ const BUFFER_GROUP: u16 = 0;
 /// Sockets that can be fixed files; more work as plain descriptors.
 const FIXED_MAX: u32 = 16 << 10;
 const SEND_BYTES_MAX: usize = 1 << 30;
+/// A wait this long was a sleep.
+const SLEEP_NANOS_MIN: u64 = 20_000;
 /// Fibers whose file operations may wait until the worker's pass ends while the device has little to do. With more the operations
 /// go to it at once: else it would idle while fibers run, and fibers while it works.
 const FIBERS_QUEUED_MAX: u32 = 2;
 /// A busy device is told of new operations once they are one for this many that are not done: to tell it costs as much as the rest
 /// of a submission, and it does not idle meanwhile.
 const OPEN_FOR_EACH_QUEUED: u32 = 2;
+/// Of the reads that are handed over together the device is told of so many before the rest is prepared: it must not idle meanwhile.
+const FIRST_READS: usize = 4;
 
 /// The ring of a worker.
 pub(crate) struct Uring {
@@ -62,6 +69,10 @@ pub(crate) struct Uring {
     files_queued: Cell<u32>,
     /// File operations that are not done, those in the queue included.
     files_open: Cell<u32>,
+    /// Those that take part in turns.
+    reads: RefCell<RingReads>,
+    /// Reads that are being handed over; else empty.
+    taken: RefCell<Vec<HeldRead>>,
     /// Where the kernel writes the signal's count. Leaked: the ring may outlive the worker for a moment.
     signal_count: *mut u64,
     shared: &'static Shared,
@@ -95,6 +106,8 @@ impl Uring {
             fibers_queued: Cell::new(0),
             files_queued: Cell::new(0),
             files_open: Cell::new(0),
+            reads: RefCell::default(),
+            taken: RefCell::default(),
             signal_count: Box::leak(Box::new(0)),
             shared,
         })
@@ -128,8 +141,13 @@ impl Uring {
             let entry = opcode::Read::new(Fd(self.shared.eventfd()), self.signal_count.cast(), 8).build();
             self.push(entry, KIND_SIGNAL);
         }
+        let mut deadline = deadline;
+        if let Some(at) = self.hand_over_if_due(w) {
+            deadline = Some(deadline.map_or(at, |d| d.min(at)));
+        }
         let ring = self.ring.borrow_mut();
         self.note_entered();
+        let began = time::now().0;
         // Errors (a timeout, a signal, a full completion queue) all mean: look at what there is.
         let _ = match deadline {
             None => ring.submit_and_wait(1),
@@ -140,18 +158,65 @@ impl Uring {
             }
         };
         drop(ring);
+        // It has slept till now, and was woken by the first completion.
+        let now = time::now().0;
+        if now - began > SLEEP_NANOS_MIN {
+            w.group.turns.note_answers(self.reads.borrow_mut().note_none_done(now));
+        }
         self.handle_completions(w);
+    }
+
+    /// Between two fibers: has the turn of the held reads come?
+    pub fn look_at_turns(&self, w: &Worker) {
+        if self.hand_over_if_due(w).is_none() || self.reads.borrow().out() == 0 {
+            return;
+        }
+        if self.ring.borrow_mut().submission().taskrun() {
+            self.poll(w);
+        } else {
+            w.group.turns.note_answers(self.reads.borrow_mut().note_none_done(time::now().0));
+        }
+    }
+
+    /// Hands over held reads if their turn has come. Else the time until which they wait for it; none if there are none.
+    fn hand_over_if_due(&self, w: &Worker) -> Option<u64> {
+        if !w.takes_turns() || !w.group.turns.has_held() {
+            return None;
+        }
+        match w.group.turns.due(time::now().0) {
+            Due::Nothing => return None,
+            Due::Later(until) => return Some(until),
+            Due::Now => {}
+        }
+        let mut taken = self.taken.take();
+        let turn = w.group.turns.take_held(&mut taken);
+        let now = time::now().0;
+        let mut reads = self.reads.borrow_mut();
+        reads.note_turn(turn, now);
+        reads.note_given(taken.len() as u32, now);
+        drop(reads);
+        for (i, read) in taken.drain(..).enumerate() {
+            // SAFETY: it stays where it is until it is complete.
+            self.push_file(unsafe { &*read.0 }, KIND_READ);
+            if i + 1 == FIRST_READS {
+                self.submit();
+            }
+        }
+        self.submit();
+        *self.taken.borrow_mut() = taken;
+        None
     }
 
     /// The whole batch. Handlers queue fibers and entries; they run no fiber.
     fn handle_completions(&self, w: &Worker) {
         let mut batch = self.completions.take();
         loop {
-            batch.extend(self.ring.borrow_mut().completion().map(|e| (e.user_data(), e.result(), e.flags())));
+            let reads = self.gather(w, &mut batch);
             if batch.is_empty() {
                 break;
             }
             w.now.set(time::now().0);
+            self.note_reads_done(w, reads);
             for &(data, result, flags) in &batch {
                 self.handle(w, data, result, flags);
             }
@@ -162,12 +227,35 @@ impl Uring {
             // A push that met a full queue has put completions aside.
             batch.append(&mut self.completions.borrow_mut());
         }
+        self.hand_over_if_due(w);
         *self.completions.borrow_mut() = batch;
+    }
+
+    /// Adds the completions there are to a batch; the number of reads in it that take part in turns. Where the device answers in
+    /// batches the others of a batch follow within microseconds, and the kernel hands out 20 at a time: it is asked until no
+    /// more of them come.
+    fn gather(&self, w: &Worker, batch: &mut Vec<(u64, i32, u32)>) -> u32 {
+        let mut ring = self.ring.borrow_mut();
+        let mut seen = 0;
+        let mut reads = 0;
+        let expects_batch = w.takes_turns() && w.group.turns.is_batching();
+        loop {
+            batch.extend(ring.completion().map(|e| (e.user_data(), e.result(), e.flags())));
+            let more = batch[seen..].iter().filter(|(data, ..)| data & KIND_MASK == KIND_READ).count() as u32;
+            (seen, reads) = (batch.len(), reads + more);
+            if !expects_batch || more == 0 || reads == self.reads.borrow().out() {
+                return reads;
+            }
+            self.shared.counters.enters.add(1);
+            let flags = io_uring::EnterFlags::GETEVENTS.bits();
+            // SAFETY: nothing is submitted, and no argument is passed.
+            let _ = unsafe { ring.submitter().enter::<libc::sigset_t>(0, 0, flags, None) };
+        }
     }
 
     fn handle(&self, w: &Worker, data: u64, result: i32, flags: u32) {
         match data & KIND_MASK {
-            KIND_FILE => {
+            KIND_FILE | KIND_READ => {
                 self.files_open.set(self.files_open.get() - 1);
                 FileOp::complete((data & !KIND_MASK) as *const FileOp, result);
             }
@@ -200,6 +288,26 @@ impl Uring {
 
     pub fn submit_file(&self, w: &Worker, op: &FileOp) {
         w.shared.counters.file_ops.add(1);
+        if op.kind != OpKind::Read || !w.takes_turns() {
+            return self.push_file(op, KIND_FILE);
+        }
+        let turns = &w.group.turns;
+        let now = w.now.get();
+        match turns.admit(now) {
+            Admission::Free => {}
+            Admission::InTurn(turn) => self.reads.borrow_mut().note_turn(turn, now),
+            Admission::Later => {
+                w.shared.counters.reads_held.add(1);
+                turns.hold(op, time::now().0);
+                self.hand_over_if_due(w);
+                return;
+            }
+        }
+        self.reads.borrow_mut().note_given(1, now);
+        self.push_file(op, KIND_READ);
+    }
+
+    fn push_file(&self, op: &FileOp, kind: u64) {
         self.files_open.set(self.files_open.get() + 1);
         self.files_queued.set(self.files_queued.get() + 1);
         let fd = Fd(op.fd);
@@ -213,18 +321,45 @@ impl Uring {
             OpKind::SyncData => opcode::Fsync::new(fd).flags(io_uring::types::FsyncFlags::DATASYNC).build(),
             OpKind::SyncAll => opcode::Fsync::new(fd).build(),
         };
-        self.push(entry, std::ptr::from_ref(op) as u64 | KIND_FILE);
+        self.push(entry, std::ptr::from_ref(op) as u64 | kind);
+    }
+
+    /// The kernel is given the queue; what it does not take now stays there.
+    fn submit(&self) {
+        self.note_entered();
+        let _ = self.ring.borrow().submit();
+    }
+
+    fn note_reads_done(&self, w: &Worker, reads: u32) {
+        if reads == 0 {
+            return;
+        }
+        let turns = &w.group.turns;
+        let mut own = self.reads.borrow_mut();
+        let now = w.now.get();
+        turns.note_answers(own.note_done(reads, now));
+        turns.note_done(reads);
+        if own.out() == 0 {
+            let (turn, began) = own.turn();
+            turns.end(turn, began, now);
+        }
+        drop(own);
+        self.hand_over_if_due(w);
+    }
+
+    pub fn files_open(&self) -> u32 {
+        self.files_open.get()
     }
 
     /// A fiber has queued all of its file operations and is about to park.
     pub fn files_queued(&self) {
         self.fibers_queued.set(self.fibers_queued.get() + 1);
-        if self.fibers_queued.get() >= FIBERS_QUEUED_MAX
+        // All may be held.
+        if self.files_queued.get() > 0
+            && self.fibers_queued.get() >= FIBERS_QUEUED_MAX
             && self.files_queued.get() >= self.files_open.get() / OPEN_FOR_EACH_QUEUED
         {
-            self.note_entered();
-            // What the kernel does not take now stays in the queue.
-            let _ = self.ring.borrow().submit();
+            self.submit();
         }
     }
 
