@@ -4,6 +4,7 @@
 //! It holds no borrow of its own while it does, since what it calls may call it again.
 
 mod epoll;
+mod trial;
 mod turns;
 mod uring;
 

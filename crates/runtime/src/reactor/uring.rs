@@ -42,8 +42,6 @@ const BUFFER_GROUP: u16 = 0;
 /// Sockets that can be fixed files; more work as plain descriptors.
 const FIXED_MAX: u32 = 16 << 10;
 const SEND_BYTES_MAX: usize = 1 << 30;
-/// A wait this long was a sleep.
-const SLEEP_NANOS_MIN: u64 = 20_000;
 /// Fibers whose file operations may wait until the worker's pass ends while the device has little to do. With more the operations
 /// go to it at once: else it would idle while fibers run, and fibers while it works.
 const FIBERS_QUEUED_MAX: u32 = 2;
@@ -147,7 +145,6 @@ impl Uring {
         }
         let ring = self.ring.borrow_mut();
         self.note_entered();
-        let began = time::now().0;
         // Errors (a timeout, a signal, a full completion queue) all mean: look at what there is.
         let _ = match deadline {
             None => ring.submit_and_wait(1),
@@ -158,23 +155,16 @@ impl Uring {
             }
         };
         drop(ring);
-        // It has slept till now, and was woken by the first completion.
-        let now = time::now().0;
-        if now - began > SLEEP_NANOS_MIN {
-            w.group.turns.note_answers(self.reads.borrow_mut().note_none_done(now));
-        }
         self.handle_completions(w);
     }
 
     /// Between two fibers: has the turn of the held reads come?
     pub fn look_at_turns(&self, w: &Worker) {
-        if self.hand_over_if_due(w).is_none() || self.reads.borrow().out() == 0 {
-            return;
-        }
-        if self.ring.borrow_mut().submission().taskrun() {
+        if self.hand_over_if_due(w).is_some()
+            && self.reads.borrow().out > 0
+            && self.ring.borrow_mut().submission().taskrun()
+        {
             self.poll(w);
-        } else {
-            w.group.turns.note_answers(self.reads.borrow_mut().note_none_done(time::now().0));
         }
     }
 
@@ -190,11 +180,8 @@ impl Uring {
         }
         let mut taken = self.taken.take();
         let turn = w.group.turns.take_held(&mut taken);
-        let now = time::now().0;
-        let mut reads = self.reads.borrow_mut();
-        reads.note_turn(turn, now);
-        reads.note_given(taken.len() as u32, now);
-        drop(reads);
+        self.note_turn(turn, time::now().0);
+        self.reads.borrow_mut().out += taken.len() as u32;
         for (i, read) in taken.drain(..).enumerate() {
             // SAFETY: it stays where it is until it is complete.
             self.push_file(unsafe { &*read.0 }, KIND_READ);
@@ -238,12 +225,12 @@ impl Uring {
         let mut ring = self.ring.borrow_mut();
         let mut seen = 0;
         let mut reads = 0;
-        let expects_batch = w.takes_turns() && w.group.turns.is_batching();
+        let expects_batch = w.takes_turns() && w.group.turns.is_holding();
         loop {
             batch.extend(ring.completion().map(|e| (e.user_data(), e.result(), e.flags())));
             let more = batch[seen..].iter().filter(|(data, ..)| data & KIND_MASK == KIND_READ).count() as u32;
             (seen, reads) = (batch.len(), reads + more);
-            if !expects_batch || more == 0 || reads == self.reads.borrow().out() {
+            if !expects_batch || more == 0 || reads == self.reads.borrow().out {
                 return reads;
             }
             self.shared.counters.enters.add(1);
@@ -292,10 +279,9 @@ impl Uring {
             return self.push_file(op, KIND_FILE);
         }
         let turns = &w.group.turns;
-        let now = w.now.get();
-        match turns.admit(now) {
+        match turns.admit() {
             Admission::Free => {}
-            Admission::InTurn(turn) => self.reads.borrow_mut().note_turn(turn, now),
+            Admission::InTurn(turn) => self.note_turn(turn, w.now.get()),
             Admission::Later => {
                 w.shared.counters.reads_held.add(1);
                 turns.hold(op, time::now().0);
@@ -303,7 +289,7 @@ impl Uring {
                 return;
             }
         }
-        self.reads.borrow_mut().note_given(1, now);
+        self.reads.borrow_mut().out += 1;
         self.push_file(op, KIND_READ);
     }
 
@@ -336,15 +322,19 @@ impl Uring {
         }
         let turns = &w.group.turns;
         let mut own = self.reads.borrow_mut();
-        let now = w.now.get();
-        turns.note_answers(own.note_done(reads, now));
-        turns.note_done(reads);
-        if own.out() == 0 {
-            let (turn, began) = own.turn();
-            turns.end(turn, began, now);
+        own.out -= reads;
+        turns.note_done(reads, w.now.get());
+        if own.out == 0 {
+            turns.end(own.turn, own.began, w.now.get());
         }
         drop(own);
         self.hand_over_if_due(w);
+    }
+
+    /// The ring is given reads of this turn.
+    fn note_turn(&self, turn: u64, now: u64) {
+        let mut own = self.reads.borrow_mut();
+        (own.turn, own.began) = (turn, now);
     }
 
     pub fn files_open(&self) -> u32 {
