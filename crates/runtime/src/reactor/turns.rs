@@ -161,14 +161,18 @@ impl ReadTurns {
         let until = self.held_since.load(SeqCst) + patience.clamp(PATIENCE_NANOS_MIN, PATIENCE_NANOS_MAX);
         if now >= until { Due::Now } else { Due::Later(until) }
     }
-    /// Moves what is held to `reads`, which is empty: they are the next turn, or join the one that runs. Its number.
-    pub fn take_held(&self, reads: &mut Vec<HeldRead>) -> u64 {
+    /// Moves what is held to `reads`, which is empty: they are the next turn, or join the one that runs. Its number; none if another
+    /// worker was quicker.
+    pub fn take_held(&self, reads: &mut Vec<HeldRead>) -> Option<u64> {
         let mut held = self.held.lock();
+        if held.is_empty() {
+            return None;
+        }
         std::mem::swap(&mut *held, reads);
         self.out.fetch_add(reads.len() as u32, SeqCst);
         let turn = self.join();
         self.held_count.store(0, SeqCst);
-        turn
+        Some(turn)
     }
     /// A worker has seen reads done.
     pub fn note_done(&self, reads: u32, now: u64) {
@@ -254,7 +258,7 @@ mod tests {
         turns.end(0, 0, 1);
         assert!(matches!(turns.due(1), Due::Now));
         assert!(matches!(turns.admit(), Admission::Later), "not before those that have waited");
-        assert_eq!(turns.take_held(&mut taken), 1);
+        assert_eq!(turns.take_held(&mut taken), Some(1));
         assert_eq!(taken.len(), 1);
         assert!(matches!(turns.due(1), Due::Nothing));
     }
@@ -338,8 +342,10 @@ mod tests {
                             done.fetch_add(u64::from(std::mem::take(&mut out)), Ordering::SeqCst);
                             turns.end(turn, 0, 0);
                         }
-                        if matches!(turns.due(0), Due::Now) {
-                            turn = turns.take_held(&mut taken);
+                        if matches!(turns.due(0), Due::Now)
+                            && let Some(number) = turns.take_held(&mut taken)
+                        {
+                            turn = number;
                             out += taken.drain(..).len() as u32;
                         }
                     }

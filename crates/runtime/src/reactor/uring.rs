@@ -179,17 +179,18 @@ impl Uring {
             Due::Now => {}
         }
         let mut taken = self.taken.take();
-        let turn = w.group.turns.take_held(&mut taken);
-        self.note_turn(turn, time::now().0);
-        self.reads.borrow_mut().out += taken.len() as u32;
-        for (i, read) in taken.drain(..).enumerate() {
-            // SAFETY: it stays where it is until it is complete.
-            self.push_file(unsafe { &*read.0 }, KIND_READ);
-            if i + 1 == FIRST_READS {
-                self.submit();
+        if let Some(turn) = w.group.turns.take_held(&mut taken) {
+            self.note_turn(turn, time::now().0);
+            self.reads.borrow_mut().out += taken.len() as u32;
+            for (i, read) in taken.drain(..).enumerate() {
+                // SAFETY: it stays where it is until it is complete.
+                self.push_file(unsafe { &*read.0 }, KIND_READ);
+                if i + 1 == FIRST_READS {
+                    self.submit();
+                }
             }
+            self.submit();
         }
-        self.submit();
         *self.taken.borrow_mut() = taken;
         None
     }
