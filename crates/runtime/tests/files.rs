@@ -3,11 +3,12 @@
 mod common;
 
 use common::on_each_reactor;
-use keel_runtime::fiber;
 use keel_runtime::fs::{self, AlignedBuf, File, IoBatch, OpenOptions, Sync};
 use keel_runtime::sync::channel;
+use keel_runtime::{fiber, stats, time, worker_count};
 use std::io::ErrorKind;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A folder that is removed afterwards.
@@ -137,6 +138,50 @@ fn a_batch_does_all_and_reports_each() {
             batch(&Folder::temporary(), &OpenOptions::creating());
             batch(&Folder::temporary(), &OpenOptions::creating().with_direct());
         })
+    });
+}
+
+/// With so many readers some windows hold reads back (`reactor::trial`).
+#[test]
+fn reads_that_are_held_back_are_done() {
+    const READERS: usize = 64;
+    const PAGES: usize = 200;
+    on_each_reactor(|rt| {
+        let folder = Folder::temporary();
+        let is_uring = rt.reactor_name() == "io_uring";
+        let before = stats::totals().reads_held;
+        rt.block_on(|| {
+            let file = File::open(&folder.path("pages"), &OpenOptions::creating().with_direct()).unwrap();
+            (0..PAGES).for_each(|n| file.write_at(&page(n as u8), n as u64 * 4096, Sync::None).unwrap());
+            let file = Arc::new(file);
+            let (sender, receiver) = channel(READERS);
+            let began = time::now();
+            for reader in 0..READERS {
+                let (file, sender) = (file.clone(), sender.clone());
+                fiber::spawn_on(reader % worker_count(), move || {
+                    let mut buf = page(0);
+                    let mut right = 0;
+                    let goes_on = || match is_uring {
+                        true => stats::totals().reads_held < before + 1000 && began.elapsed().as_secs() < 60,
+                        false => began.elapsed().as_millis() < 50,
+                    };
+                    for n in (reader..).step_by(7) {
+                        let n = n % PAGES;
+                        file.read_at(&mut buf, n as u64 * 4096).unwrap();
+                        assert!(buf.iter().all(|b| *b == n as u8), "page {n}");
+                        right += 1;
+                        if right % 100 == 0 && !goes_on() {
+                            break;
+                        }
+                    }
+                    sender.send(right).expect("received below");
+                });
+            }
+            drop(sender);
+            let ends: Vec<usize> = std::iter::from_fn(|| receiver.recv()).collect();
+            assert!(ends.len() == READERS && ends.iter().all(|right| *right > 0), "{ends:?}");
+        });
+        assert!(!is_uring || stats::totals().reads_held >= before + 1000);
     });
 }
 

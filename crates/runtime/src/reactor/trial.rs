@@ -9,13 +9,13 @@ const WEIGHT: f64 = 1.0 / 8.0;
 /// One probe is not believed more than this: a window in which the machine was busy with something else.
 const LOG_MAX: f64 = 0.5;
 /// The new way must give so much more, as a logarithm, before it is used, and is used until it gives less than that.
-const LOG_TO_USE: f64 = 0.04;
-const LOG_TO_END: f64 = 0.01;
-/// A probe that speaks against the way in use by this much is a reason for doubt.
-const LOG_TO_DOUBT: f64 = 0.15;
+const LOG_TO_USE: f64 = 0.06;
+const LOG_TO_END: f64 = 0.02;
+/// A probe in which the other way gave so much more than was believed is a reason for doubt.
+const LOG_TO_DOUBT: f64 = 0.2;
 /// With each so many probes that agree, the time between them doubles, so often at most.
 const PROBES_TO_SETTLE: u32 = 8;
-const DOUBLINGS_MAX: u32 = 5;
+const DOUBLINGS_MAX: u32 = 7;
 
 /// A comparison that goes on for ever: is the new way better than the old?
 #[derive(Default)]
@@ -53,6 +53,7 @@ impl Trial {
         self.uses_new != matches!(self.step, Step::Probe)
     }
     /// Has the new way turned out better?
+    #[cfg(test)]
     pub fn uses_new(&self) -> bool {
         self.uses_new
     }
@@ -83,9 +84,10 @@ impl Trial {
     /// What the other way has given, of what the one in use gives. Is it used from now on?
     fn note_probe(&mut self, ratio: f64) -> bool {
         let for_other = ratio.ln().clamp(-LOG_MAX, LOG_MAX);
-        let for_new = if self.uses_new { -for_other } else { for_other };
-        self.log += (for_new - self.log) * WEIGHT;
-        self.settled = if for_other > LOG_TO_DOUBT { 0 } else { self.settled.saturating_add(1) };
+        let sign = if self.uses_new { -1.0 } else { 1.0 };
+        let is_doubtful = for_other - sign * self.log > LOG_TO_DOUBT;
+        self.settled = if is_doubtful { 0 } else { self.settled.saturating_add(1) };
+        self.log += (sign * for_other - self.log) * WEIGHT;
         let limit = if self.uses_new { LOG_TO_END } else { LOG_TO_USE };
         let changes = (self.log > limit) != self.uses_new;
         if changes {

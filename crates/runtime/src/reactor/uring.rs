@@ -50,6 +50,8 @@ const FIBERS_QUEUED_MAX: u32 = 2;
 const OPEN_FOR_EACH_QUEUED: u32 = 2;
 /// Of the reads that are handed over together the device is told of so many before the rest is prepared: it must not idle meanwhile.
 const FIRST_READS: usize = 4;
+/// How long a worker that has nothing to do watches for the end of a turn before it sleeps.
+const WATCH_NANOS_MAX: u64 = 200_000;
 
 /// The ring of a worker.
 pub(crate) struct Uring {
@@ -143,6 +145,9 @@ impl Uring {
         if let Some(at) = self.hand_over_if_due(w) {
             deadline = Some(deadline.map_or(at, |d| d.min(at)));
         }
+        if self.watch_turn(w, deadline) {
+            return self.poll(w);
+        }
         let ring = self.ring.borrow_mut();
         self.note_entered();
         // Errors (a timeout, a signal, a full completion queue) all mean: look at what there is.
@@ -156,6 +161,25 @@ impl Uring {
         };
         drop(ring);
         self.handle_completions(w);
+    }
+
+    /// While reads are held, the device idles from the end of a turn until a worker sees it, and a processor that sleeps takes long to
+    /// wake up. So the worker watches a while before it sleeps. Has something come?
+    fn watch_turn(&self, w: &Worker, deadline: Option<u64>) -> bool {
+        if !w.takes_turns() || !w.group.turns.is_holding() || self.reads.borrow().out == 0 {
+            return false;
+        }
+        self.submit();
+        let mut now = time::now().0;
+        let until = deadline.unwrap_or(u64::MAX).min(now + WATCH_NANOS_MAX);
+        while now < until {
+            if self.ring.borrow_mut().submission().taskrun() || matches!(w.group.turns.due(now), Due::Now) {
+                return true;
+            }
+            std::hint::spin_loop();
+            now = time::now().0;
+        }
+        false
     }
 
     /// Between two fibers: has the turn of the held reads come?

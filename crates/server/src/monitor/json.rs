@@ -218,6 +218,7 @@ fn pool(figures: &Figures) -> Json {
         ("reads", Json::Number(store.reads)),
         ("reads_ahead", Json::Number(store.reads_ahead)),
         ("reads_open", Json::Number(store.reads_open)),
+        ("reads_held", Json::Number(keel_runtime::stats::totals().reads_held)),
         ("created", Json::Number(store.creates)),
         ("written", Json::Number(store.writes)),
         ("written_for_frames", Json::Number(store.writes_for_frames)),
