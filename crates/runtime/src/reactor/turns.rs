@@ -3,7 +3,7 @@
 //! A virtual disk with one queue takes requests until the queue is empty and answers all of them then. What comes while it works
 //! joins the batch and delays the answers that are ready; then all fibers go on at once, and the device idles until the first of
 //! them reads again. So a read is held back while others are with such a device: the device works for one half of the fibers
-//! while the processors work for the other (decision 43).
+//! while the processors work for the other (decisions 43 and 52).
 //!
 //! **Turns.** A turn runs while a worker waits for reads of it. The first worker that has the answers to all of its reads ends the
 //! turn, as the device has answered everybody's at the same moment, and hands over all that are held, of whichever worker's fibers:
@@ -146,6 +146,10 @@ impl ReadTurns {
             self.was_deep.store(true, Relaxed);
         }
     }
+    /// Are there so many reads that some are held?
+    pub fn is_deep(&self) -> bool {
+        self.is_holding() && (self.has_held() || self.out.load(SeqCst) >= OUT_MIN)
+    }
     pub fn has_held(&self) -> bool {
         self.held_count.load(SeqCst) > 0
     }
@@ -243,6 +247,7 @@ mod tests {
     fn read() -> FileOp {
         FileOp::sync(-1, OpKind::Read)
     }
+
     #[test]
     fn a_read_waits_for_the_end_of_the_turn() {
         let (turns, op, mut taken) = (holding(), read(), Vec::new());
@@ -273,7 +278,7 @@ mod tests {
         assert!(until <= PATIENCE_NANOS_MAX);
     }
 
-    /// One fiber after another reads from a device on which nothing is gained by holding, or in which all answers wait for the last.
+    /// A read takes so long while reads are held, and so long while they are not.
     #[test]
     fn reads_are_held_where_that_gives_more() {
         for (nanos_held, nanos_free, is_held) in [(15_000, 20_000, true), (20_000, 15_000, false)] {

@@ -166,14 +166,17 @@ impl Uring {
     /// While reads are held, the device idles from the end of a turn until a worker sees it, and a processor that sleeps takes long to
     /// wake up. So the worker watches a while before it sleeps. Has something come?
     fn watch_turn(&self, w: &Worker, deadline: Option<u64>) -> bool {
-        if !w.takes_turns() || !w.group.turns.is_holding() || self.reads.borrow().out == 0 {
+        if !w.takes_turns() || !w.group.turns.is_deep() || self.reads.borrow().out == 0 {
             return false;
         }
         self.submit();
         let mut now = time::now().0;
         let until = deadline.unwrap_or(u64::MAX).min(now + WATCH_NANOS_MAX);
         while now < until {
-            if self.ring.borrow_mut().submission().taskrun() || matches!(w.group.turns.due(now), Due::Now) {
+            let mut ring = self.ring.borrow_mut();
+            let has_come = ring.submission().taskrun() || !ring.completion().is_empty();
+            drop(ring);
+            if has_come || matches!(w.group.turns.due(now), Due::Now) {
                 return true;
             }
             std::hint::spin_loop();
