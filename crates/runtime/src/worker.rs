@@ -59,6 +59,7 @@ pub(crate) struct Group {
     pub thread_ended: parking_lot::Condvar,
     /// Next worker to be dealt a connection.
     pub deal: AtomicUsize,
+    /// The workers' reads of files.
     pub turns: ReadTurns,
 }
 

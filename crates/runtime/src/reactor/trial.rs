@@ -105,19 +105,17 @@ impl Trial {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sim::Rng;
 
     /// Windows of which the new way gives `of_old` times as much as the old, give or take `noise`; the share of the new way in
     /// the last half of them.
     fn share_of_new(trial: &mut Trial, windows: u32, of_old: f64, noise: f64) -> f64 {
-        let seed = crate::rand::u64() | 1;
+        let seed = crate::rand::u64();
         println!("seed {seed}");
-        let mut random = seed;
+        let mut rng = Rng::new(seed);
         let mut new = 0;
         for window in 0..windows {
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
-            let off = (random % 2001) as f64 / 1000.0 - 1.0;
+            let off = rng.below(2001) as f64 / 1000.0 - 1.0;
             new += u32::from(trial.is_new() && window >= windows / 2);
             let rate = if trial.is_new() { of_old } else { 1.0 };
             trial.note_window(Some(40_000.0 * rate * (1.0 + off * noise)));

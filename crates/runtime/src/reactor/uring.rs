@@ -53,6 +53,13 @@ const FIRST_READS: usize = 4;
 /// How long a worker that has nothing to do watches for the end of a turn before it sleeps.
 const WATCH_NANOS_MAX: u64 = 200_000;
 
+/// Submits so many entries and lets the kernel run what it has deferred.
+fn run_deferred(ring: &IoUring, to_submit: u32) {
+    let flags = io_uring::EnterFlags::GETEVENTS.bits();
+    // SAFETY: every queued entry's memory stays valid until its completion; no argument is passed.
+    let _ = unsafe { ring.submitter().enter::<libc::sigset_t>(to_submit, 0, flags, None) };
+}
+
 /// The ring of a worker.
 pub(crate) struct Uring {
     ring: RefCell<IoUring>,
@@ -69,7 +76,7 @@ pub(crate) struct Uring {
     files_queued: Cell<u32>,
     /// File operations that are not done, those in the queue included.
     files_open: Cell<u32>,
-    /// Those that take part in turns.
+    /// Those of them that take part in turns and are not done.
     reads: RefCell<RingReads>,
     /// Reads that are being handed over; else empty.
     taken: RefCell<Vec<HeldRead>>,
@@ -125,9 +132,7 @@ impl Uring {
         if must_enter {
             self.note_entered();
             let to_submit = ring.submission().len() as u32;
-            let flags = io_uring::EnterFlags::GETEVENTS.bits();
-            // SAFETY: every queued entry's memory stays valid until its completion; no argument is passed.
-            let _ = unsafe { ring.submitter().enter::<libc::sigset_t>(to_submit, 0, flags, None) };
+            run_deferred(&ring, to_submit);
         }
         drop(ring);
         self.handle_completions(w);
@@ -141,10 +146,7 @@ impl Uring {
             let entry = opcode::Read::new(Fd(self.shared.eventfd()), self.signal_count.cast(), 8).build();
             self.push(entry, KIND_SIGNAL);
         }
-        let mut deadline = deadline;
-        if let Some(at) = self.hand_over_if_due(w) {
-            deadline = Some(deadline.map_or(at, |d| d.min(at)));
-        }
+        let deadline = [deadline, self.hand_over_if_due(w)].into_iter().flatten().min();
         if self.watch_turn(w, deadline) {
             return self.poll(w);
         }
@@ -262,9 +264,7 @@ impl Uring {
                 return reads;
             }
             self.shared.counters.enters.add(1);
-            let flags = io_uring::EnterFlags::GETEVENTS.bits();
-            // SAFETY: nothing is submitted, and no argument is passed.
-            let _ = unsafe { ring.submitter().enter::<libc::sigset_t>(0, 0, flags, None) };
+            run_deferred(&ring, 0);
         }
     }
 

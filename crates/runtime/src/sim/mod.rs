@@ -27,6 +27,8 @@ mod disk;
 mod files;
 mod network;
 mod rng;
+#[cfg(test)]
+pub(crate) use rng::Rng;
 mod world;
 
 use crate::fs::Fault;
