@@ -294,9 +294,10 @@ impl<V: Values> Maker<'_, V> {
         for (place, condition) in conditions.iter().enumerate() {
             let last = place + 1 == conditions.len();
             if !condition.is_points() {
-                for prefix in &prefixes {
-                    self.interval((place, may_be_null), condition, prefix, out)?;
-                }
+                let Some(interval) = self.interval(place, &conditions[place..], may_be_null)? else {
+                    return Ok(());
+                };
+                out.extend(prefixes.iter().filter_map(|prefix| self.behind_prefix(place, &interval, prefix)));
                 return Ok(());
             }
             let Some(points) = self.points(place, condition)? else {
@@ -309,7 +310,7 @@ impl<V: Values> Maker<'_, V> {
             }
             prefixes = cross(&prefixes, &points);
             parts += 1;
-            may_be_null |= matches!(condition, PartCondition::IsNull | PartCondition::NullSafeEqual(_));
+            may_be_null |= condition.takes_null();
             if last || prefixes.is_empty() {
                 break;
             }
@@ -404,60 +405,125 @@ impl<V: Values> Maker<'_, V> {
         true
     }
 
-    /// Adds the range of a BETWEEN, comparison or LIKE behind a prefix, which may have NULL in it.
+    /// What fulfils a BETWEEN, comparison or LIKE, the first of `conditions`, with its ends narrowed by the others; none if that
+    /// is nothing. What stands before may have NULL in it.
     fn interval(
         &mut self,
-        (place, may_be_null): (usize, bool),
-        condition: &PartCondition,
-        prefix: &[u8],
-        out: &mut Vec<KeyRange>,
-    ) -> SqlResult<()> {
+        place: usize,
+        conditions: &[PartCondition],
+        mut may_be_null: bool,
+    ) -> SqlResult<Option<Interval>> {
+        let Some((mut low, mut high)) = self.ends(place, &conditions[0])? else { return Ok(None) };
+        let mut parts = place + 1;
+        let is_range = matches!(conditions[0], PartCondition::Range { .. });
+        if is_range && conditions.len() > 1 {
+            let Some((first, last, narrowed)) = self.narrowed(place + 1, low, high, &conditions[1..])? else {
+                return Ok(None);
+            };
+            (low, high, parts) = (first, last, parts + narrowed);
+            may_be_null |= conditions[1..].iter().any(PartCondition::takes_null);
+        }
+        // BETWEEN 5 AND 5 is = 5; what LIKE looks for only begins alike.
+        let holds = match (&low, &high) {
+            (Edge::At(first), Edge::After(last)) if is_range && first == last => {
+                held(self.index, parts, may_be_null, first)
+            }
+            _ => Holds::Between,
+        };
+        Ok(Some(Interval { low, high, holds }))
+    }
+
+    /// The ends of what fulfils a condition on one part, in the index's order; none if that is nothing.
+    fn ends(&mut self, place: usize, condition: &PartCondition) -> SqlResult<Option<(Edge, Edge)>> {
         let encoder = &self.index.encoders[place];
-        let bounds = match condition {
+        let (lower, upper) = match condition {
             PartCondition::Range { lower, upper } => {
-                let low = self.edge(place, lower.as_ref(), true)?;
-                let high = self.edge(place, upper.as_ref(), false)?;
-                match (low, high) {
-                    (Edge::Nothing, _) | (_, Edge::Nothing) => return Ok(()),
-                    (low, high) => (low, high),
+                let lower = self.edge(place, lower.as_ref(), true)?;
+                let upper = self.edge(place, upper.as_ref(), false)?;
+                if matches!(lower, Edge::Nothing) || matches!(upper, Edge::Nothing) {
+                    return Ok(None);
                 }
+                (lower, upper)
             }
             PartCondition::Like { pattern, escape } => {
                 self.exact = false;
                 let pattern = self.values.pattern(pattern)?;
                 match like_bounds(encoder, pattern.as_ref(), *escape) {
-                    None => return Ok(()),
-                    Some((low, high)) => (low, high),
+                    None => return Ok(None),
+                    Some(ends) => ends,
                 }
             }
-            _ => unreachable!("points are not intervals"),
-        };
-        let (low, high) = if encoder.descending { (bounds.1, bounds.0) } else { bounds };
-        // BETWEEN 5 AND 5 is = 5; what LIKE looks for only begins alike.
-        let holds = match (condition, &low, &high) {
-            (PartCondition::Range { .. }, Edge::At(first), Edge::After(last)) if first == last => {
-                held(self.index, place + 1, may_be_null, first)
+            _ => {
+                let Some(points) = self.points(place, condition)? else {
+                    return Ok(Some((Edge::Open, Edge::Open)));
+                };
+                let (first, last) = (points.iter().min(), points.iter().max());
+                return Ok(first.zip(last).map(|(f, l)| (Edge::At(f.clone()), Edge::After(l.clone()))));
             }
-            _ => Holds::Between,
         };
+        Ok(Some(if encoder.descending { (upper, lower) } else { (lower, upper) }))
+    }
+
+    /// An interval's ends, where their values belong to it, with the ends of the next parts' values behind them; and in how many
+    /// parts both were found. None if no value of a part will do.
+    fn narrowed(
+        &mut self,
+        place: usize,
+        low: Edge,
+        high: Edge,
+        conditions: &[PartCondition],
+    ) -> SqlResult<Option<(Edge, Edge, usize)>> {
+        let [condition, others @ ..] = conditions else { return Ok(Some((low, high, 0))) };
+        let Some((first, last)) = self.ends(place, condition)? else { return Ok(None) };
+        let Some((first, last, parts)) = self.narrowed(place + 1, first, last, others)? else {
+            return Ok(None);
+        };
+        let encoder = &self.index.encoders[place];
+        let null = || {
+            let mut null = Vec::new();
+            encoder.encode(ValueRef::Null, &mut null);
+            null
+        };
+        let first = match first {
+            Edge::Open if encoder.nullable && !encoder.descending => Edge::After(null()),
+            first => first,
+        };
+        let last = match last {
+            Edge::Open if encoder.nullable && encoder.descending => Edge::At(null()),
+            last => last,
+        };
+        let is_both = !matches!(first, Edge::Open) && !matches!(last, Edge::Open);
+        let low = match (low, first) {
+            (Edge::At(low), Edge::At(first)) => Edge::At([low, first].concat()),
+            (Edge::At(low), Edge::After(first)) => Edge::After([low, first].concat()),
+            (low, _) => low,
+        };
+        let high = match (high, last) {
+            (Edge::After(high), Edge::At(last)) => Edge::At([high, last].concat()),
+            (Edge::After(high), Edge::After(last)) => Edge::After([high, last].concat()),
+            (high, _) => high,
+        };
+        Ok(Some((low, high, if is_both { parts + 1 } else { 0 })))
+    }
+
+    /// The range of an interval behind a prefix; none if it can hold no key and is not looked at.
+    fn behind_prefix(&self, place: usize, interval: &Interval, prefix: &[u8]) -> Option<KeyRange> {
+        let Interval { low, high, holds } = interval;
         let behind = matches!(low, Edge::After(_));
-        let excluded = matches!((&low, &high), (Edge::After(first), Edge::At(last)) if first < last);
+        let excluded = matches!((low, high), (Edge::After(first), Edge::At(last)) if first < last);
         let lower = match low {
-            Edge::At(bytes) => joined(prefix, &bytes),
-            Edge::After(bytes) => successor(joined(prefix, &bytes)),
+            Edge::At(bytes) => joined(prefix, bytes),
+            Edge::After(bytes) => successor(joined(prefix, bytes)),
             Edge::Open | Edge::Nothing => Some(self.open_lower(place, prefix)),
-        };
-        let Some(lower) = lower else { return Ok(()) };
+        }?;
         let upper = match high {
-            Edge::At(bytes) => joined(prefix, &bytes),
-            Edge::After(bytes) => successor(joined(prefix, &bytes)),
+            Edge::At(bytes) => joined(prefix, bytes),
+            Edge::After(bytes) => successor(joined(prefix, bytes)),
             Edge::Open | Edge::Nothing => self.open_upper(place, prefix),
         };
         let looks = self.locking && excluded;
-        if upper.as_ref().is_none_or(|upper| *upper > lower || looks && *upper == lower) {
-            out.push(KeyRange { lower, upper, holds, behind });
-        }
-        Ok(())
+        let is_there = upper.as_ref().is_none_or(|upper| *upper > lower || looks && *upper == lower);
+        is_there.then_some(KeyRange { lower, upper, holds: *holds, behind })
     }
 
     /// One end of an interval, in the part's ascending order; where the part is descending its ends change sides, so that
@@ -511,6 +577,13 @@ impl<V: Values> Maker<'_, V> {
         }
         if upper.is_empty() { None } else { successor(upper.into()) }
     }
+}
+
+/// What fulfils a condition that does not name single values.
+struct Interval {
+    low: Edge,
+    high: Edge,
+    holds: Holds,
 }
 
 /// One end of an interval.

@@ -372,25 +372,71 @@ fn alternatives(
     best
 }
 
-/// The conditions on the leading parts of an index: single values as long as there are any, then one range.
+/// The conditions on the leading parts of an index: single values as long as there are any, then one range, then what narrows
+/// its ends.
 fn usable(index: &IndexDef, found: &[Found]) -> Option<Usable> {
     let mut usable = Usable { conditions: Vec::new(), predicates: Vec::new() };
-    for part in &index.parts {
-        let about: Vec<&Found> = found.iter().filter(|f| f.column == part.column).collect();
-        let points =
-            about.iter().filter(|f| f.condition.is_points()).min_by_key(|f| points_rank(&f.condition));
-        if let Some(points) = points {
-            usable.conditions.push(points.condition.clone());
-            usable.predicates.push(points.predicate);
-            continue;
+    for (place, part) in index.parts.iter().enumerate() {
+        let Some((condition, predicates)) = best_condition(found, part.column) else { break };
+        let goes_on = condition.is_points();
+        usable.conditions.push(condition);
+        usable.predicates.extend(predicates);
+        if !goes_on {
+            narrow(index, place, found, &mut usable.conditions);
+            break;
         }
-        if let Some((condition, predicates)) = interval(&about) {
-            usable.conditions.push(condition);
-            usable.predicates.extend(predicates);
-        }
-        break;
     }
     (!usable.conditions.is_empty()).then_some(usable)
+}
+
+/// What is demanded of a column: single values, else an interval; and the predicates that this covers.
+fn best_condition(found: &[Found], column: usize) -> Option<(PartCondition, Vec<usize>)> {
+    let about: Vec<&Found> = found.iter().filter(|f| f.column == column).collect();
+    let points = about.iter().filter(|f| f.condition.is_points()).min_by_key(|f| points_rank(&f.condition));
+    match points {
+        Some(points) => Some((points.condition.clone(), vec![points.predicate])),
+        None => interval(&about),
+    }
+}
+
+/// Adds the conditions on later parts that tell where in the first or the last value of an interval to begin or to end:
+/// `k <= 8 AND v < 2` ends before (8, 2). They say nothing of the values in between, so no predicate is covered by them.
+fn narrow(index: &IndexDef, place: usize, found: &[Found], conditions: &mut Vec<PartCondition>) {
+    let mut ends = closed_ends(index, place, &conditions[place]);
+    for next in place + 1..index.parts.len() {
+        let Some((condition, _)) = best_condition(found, index.parts[next].column) else { return };
+        let known = condition.is_constant() && !matches!(condition, PartCondition::InQuery(..));
+        let (begins, stops) = bounded_ends(index, next, &condition);
+        let (closed_first, closed_last) = closed_ends(index, next, &condition);
+        let (first, last) = (ends.0 && begins, ends.1 && stops);
+        if !known || condition.is_like() || !(first || last) {
+            return;
+        }
+        ends = (first && closed_first, last && closed_last);
+        conditions.push(condition);
+    }
+}
+
+/// Whether values of a part stand at the two ends, in the index's order, of what fulfils a condition.
+fn bounded_ends(index: &IndexDef, place: usize, condition: &PartCondition) -> (bool, bool) {
+    let PartCondition::Range { lower, upper } = condition else { return (true, true) };
+    let nullable = index.encoders[place].nullable;
+    in_order(index, place, (lower.is_some() || nullable, upper.is_some()))
+}
+
+/// Whether these values fulfil it too.
+fn closed_ends(index: &IndexDef, place: usize, condition: &PartCondition) -> (bool, bool) {
+    let is_closed = |end: &Option<(Expr, bool)>| end.as_ref().is_some_and(|(_, included)| *included);
+    match condition {
+        PartCondition::Range { lower, upper } => in_order(index, place, (is_closed(lower), is_closed(upper))),
+        PartCondition::Like { .. } => (false, false),
+        _ => (true, true),
+    }
+}
+
+/// Lower and upper as first and last.
+fn in_order(index: &IndexDef, place: usize, (lower, upper): (bool, bool)) -> (bool, bool) {
+    if index.encoders[place].descending { (upper, lower) } else { (lower, upper) }
 }
 
 fn points_rank(condition: &PartCondition) -> u8 {
@@ -606,20 +652,16 @@ fn names_rows(index: &IndexDef, conditions: &[PartCondition]) -> bool {
 fn guessed(per_value: &[f64], conditions: &[PartCondition], total: f64) -> f64 {
     let (mut rows, mut values) = (total, 1.0);
     for (condition, per_value) in conditions.iter().zip(per_value) {
-        rows = match condition {
-            PartCondition::Range { lower: Some(_), upper: Some(_) } => (rows / 20.0).max(1.0),
-            PartCondition::Range { lower: None, upper: None } => rows,
-            PartCondition::Range { .. } => (rows / 3.0).max(1.0),
-            PartCondition::Like { .. } => (rows / 10.0).max(1.0),
-            points => {
-                values *= match points {
-                    PartCondition::In(list) => list.len() as f64,
-                    PartCondition::InQuery(_, rows) => *rows,
-                    _ => 1.0,
-                };
-                (values * per_value).min(rows)
-            }
+        values *= match condition {
+            PartCondition::Range { lower: Some(_), upper: Some(_) } => return (rows / 20.0).max(1.0),
+            PartCondition::Range { lower: None, upper: None } => return rows,
+            PartCondition::Range { .. } => return (rows / 3.0).max(1.0),
+            PartCondition::Like { .. } => return (rows / 10.0).max(1.0),
+            PartCondition::In(list) => list.len() as f64,
+            PartCondition::InQuery(_, rows) => *rows,
+            _ => 1.0,
         };
+        rows = (values * per_value).min(rows);
     }
     rows
 }

@@ -60,7 +60,8 @@ pub enum AccessPath {
     Virtual(Vec<(usize, Expr)>),
 }
 
-/// What one part of an index must fulfil. In a list of them all but the last name single values.
+/// What one part of an index must fulfil. A list of them names single values of the leading parts, then it may have an interval.
+/// What stands behind that narrows the interval's ends only.
 #[derive(Debug, Clone)]
 pub enum PartCondition {
     /// `= value`; no row where the value is NULL.
@@ -111,6 +112,11 @@ impl PartCondition {
             PartCondition::Range { lower, upper } => bound(lower) && bound(upper),
             PartCondition::Like { pattern, .. } => pattern.is_constant(),
         }
+    }
+
+    /// Whether NULL may fulfil it.
+    fn takes_null(&self) -> bool {
+        matches!(self, PartCondition::IsNull | PartCondition::NullSafeEqual(_))
     }
 
     /// Whether it is LIKE.

@@ -5,6 +5,8 @@
 //! children's entries are looked for, and either keep the statement from going on or change with it, at once and row by
 //! row. Nothing is deferred to the end of the statement.
 //!
+//! An entry is also written anew when another part of it or the clustered key changes: as in InnoDB the parent is looked for then too.
+//!
 //! 1. A plan holds the [`Family`] of the table that it changes: all tables which its changes may reach. It depends on them,
 //!    so a definition that changes a foreign key makes it anew.
 //! 2. A key with a NULL refers to nothing (MATCH SIMPLE).
@@ -133,10 +135,11 @@ impl Family {
         doing: Doing<'_>,
     ) -> SqlResult<()> {
         let table = self.members[member].table.clone();
+        let touched = Touched::of(&table, doing.changes);
         for key in &table.foreign_keys {
             let Some(columns) = table.column_places(&key.columns) else { continue };
             let Some(index) = table.index_beginning_with(&columns) else { continue };
-            if !doing.inserts && !columns.iter().any(|column| (doing.changes)(*column)) {
+            if !doing.inserts && !touched.has(&table, index) {
                 continue;
             }
             // One that takes another's place is not in the catalog while it is filled.

@@ -178,6 +178,11 @@ impl Touched {
             .collect();
         Touched { clustered, indexes, on_duplicate: OnDuplicate::default() }
     }
+
+    /// Whether entries of this index of `table` may change.
+    pub fn has(&self, table: &TableDef, index: usize) -> bool {
+        if table.clustered == Some(index) { self.clustered } else { self.indexes.contains(&index) }
+    }
 }
 
 /// Puts `new` in the place of the row `old`, which the caller has locked.
@@ -246,6 +251,9 @@ pub(super) fn update_entries(
             }
             if let Some(ties) = ties {
                 ties.after_change(txn, *position, &old, &new)?;
+                if buffers.key != primary {
+                    ties.before_insert(txn, *position, &new)?;
+                }
             }
             continue;
         }
