@@ -140,7 +140,8 @@ pub fn for_index(
     match store(to, from, value, &strict) {
         Ok((cell, None)) => {
             let stored = cell.into_value();
-            let is_same = value.as_bytes().is_some()
+            // A text that is stored as a member's number is not its name.
+            let is_same = value.as_bytes().is_some() && !to.has_members()
                 || to.class() == Class::DateTime
                 || compare(stored.as_ref(), to, value, from, &mut |_| {}).is_some_and(Ordering::is_eq);
             is_same.then_some(stored)
