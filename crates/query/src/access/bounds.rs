@@ -5,6 +5,7 @@
 //! prefixes of a key (leading columns) are points as well.
 
 use keel_base::SqlResult;
+use keel_value::key::KeyPart;
 use keel_value::{CollationId, Date, Decimal, FixedKind, SqlType, TypeKind, Value, ValueRef, convert, key};
 
 use super::PartCondition;
@@ -326,10 +327,8 @@ impl<V: Values> Maker<'_, V> {
     /// The encodings of a part's single values; none where its order cannot tell.
     fn points(&mut self, place: usize, condition: &PartCondition) -> SqlResult<Option<Vec<Vec<u8>>>> {
         let mut points = Vec::new();
-        let mut null = Vec::new();
-        self.index.encoders[place].encode(ValueRef::Null, &mut null);
         match condition {
-            PartCondition::IsNull if self.index.encoders[place].nullable => points.push(null),
+            PartCondition::IsNull if self.index.encoders[place].nullable => points.push(self.null(place)),
             PartCondition::IsNull => {}
             PartCondition::Equal(expr) => {
                 if !self.point(place, expr, None, &mut points)? {
@@ -337,7 +336,7 @@ impl<V: Values> Maker<'_, V> {
                 }
             }
             PartCondition::NullSafeEqual(expr) => {
-                let null = self.index.encoders[place].nullable.then_some(null);
+                let null = self.index.encoders[place].nullable.then(|| self.null(place));
                 if !self.point(place, expr, Some(null), &mut points)? {
                     return Ok(None);
                 }
@@ -478,18 +477,13 @@ impl<V: Values> Maker<'_, V> {
         let Some((first, last, parts)) = self.narrowed(place + 1, first, last, others)? else {
             return Ok(None);
         };
-        let encoder = &self.index.encoders[place];
-        let null = || {
-            let mut null = Vec::new();
-            encoder.encode(ValueRef::Null, &mut null);
-            null
-        };
+        let KeyPart { nullable, descending, .. } = self.index.encoders[place];
         let first = match first {
-            Edge::Open if encoder.nullable && !encoder.descending => Edge::After(null()),
+            Edge::Open if nullable && !descending => Edge::After(self.null(place)),
             first => first,
         };
         let last = match last {
-            Edge::Open if encoder.nullable && encoder.descending => Edge::At(null()),
+            Edge::Open if nullable && descending => Edge::At(self.null(place)),
             last => last,
         };
         let is_both = !matches!(first, Edge::Open) && !matches!(last, Edge::Open);
@@ -554,6 +548,13 @@ impl<V: Values> Maker<'_, V> {
         encoder.encode(value.as_ref(), &mut bytes);
         let is_low_byte_side = is_lower != encoder.descending;
         Ok(if is_low_byte_side == included { Edge::At(bytes) } else { Edge::After(bytes) })
+    }
+
+    /// The encoding of NULL in a part.
+    fn null(&self, place: usize) -> Vec<u8> {
+        let mut null = Vec::new();
+        self.index.encoders[place].encode(ValueRef::Null, &mut null);
+        null
     }
 
     /// Where the values that are not NULL begin behind a prefix.

@@ -3,9 +3,8 @@
 //! As in InnoDB each foreign key is looked at together with an index. Before an entry goes into the index of the child that
 //! the key uses, the parent's row is looked for and locked shared; after an entry has left the index of the parent, the
 //! children's entries are looked for, and either keep the statement from going on or change with it, at once and row by
-//! row. Nothing is deferred to the end of the statement.
-//!
-//! An entry is also written anew when another part of it or the clustered key changes: as in InnoDB the parent is looked for then too.
+//! row. Nothing is deferred to the end of the statement. The child's entry is also written anew where another part of the
+//! index or the clustered key changes; the parent is looked for then too.
 //!
 //! 1. A plan holds the [`Family`] of the table that it changes: all tables which its changes may reach. It depends on them,
 //!    so a definition that changes a foreign key makes it anew.
@@ -135,11 +134,13 @@ impl Family {
         doing: Doing<'_>,
     ) -> SqlResult<()> {
         let table = self.members[member].table.clone();
-        let touched = Touched::of(&table, doing.changes);
+        // None where every entry is written.
+        let touched =
+            (!doing.inserts && !table.foreign_keys.is_empty()).then(|| Touched::of(&table, doing.changes));
         for key in &table.foreign_keys {
             let Some(columns) = table.column_places(&key.columns) else { continue };
             let Some(index) = table.index_beginning_with(&columns) else { continue };
-            if !doing.inserts && !touched.has(&table, index) {
+            if touched.as_ref().is_some_and(|touched| !touched.has(&table, index)) {
                 continue;
             }
             // One that takes another's place is not in the catalog while it is filled.
