@@ -68,6 +68,7 @@ mod undo_log;
 mod version;
 mod views;
 mod watch;
+mod weight;
 
 pub use engine::{Engine, EngineStatus, TreeHandle};
 pub use error::{Error, Result};

@@ -8,8 +8,8 @@
 //! Invariants
 //! 1. A request is entered while the leaf that holds (or would hold) the key is latched, and a writer looks here while
 //!    it latches that leaf exclusively: so neither misses the other.
-//! 2. A request waits only for granted locks and for requests before it that conflict; one that already holds the row
-//!    shared and asks for exclusive waits for granted locks alone.
+//! 2. A request waits only for granted locks and for requests before it that conflict. So does one whose owner holds the row
+//!    shared and asks for exclusive: with who waits for that share it is a deadlock, as in InnoDB.
 //! 3. Every entry of a transaction is listed in its [`Held`], so that the end of the transaction finds it. `ended` is
 //!    set before the list is emptied: nobody enters a lock for a transaction that is gone.
 //! 4. Order of mutexes: partition, spans, `Held`. An entry that goes before its owner ends is struck from `Held` under the
@@ -70,6 +70,13 @@ pub(crate) struct HeldSummary {
 }
 
 impl Held {
+    /// The first `limit` row locks, the trees with gap locks, and the number of row locks beyond.
+    pub(crate) fn first(&self, limit: usize) -> (Vec<LockKey>, Vec<Arc<TreeGaps>>, u64) {
+        let names = self.records.iter().take(limit).cloned().collect();
+        let beyond = self.records.len().saturating_sub(limit) + self.folded;
+        (names, self.gaps.clone(), beyond as u64)
+    }
+
     /// Number of row locks and of trees with gap locks.
     pub(crate) fn len(&self) -> usize {
         self.records.len() + self.folded + self.gaps.len()
@@ -203,9 +210,8 @@ impl Queue {
 
     /// Whether a request of `owner`, standing before position `end`, must wait.
     fn must_wait(&self, owner: &Arc<TrxShared>, mode: LockMode, end: usize) -> bool {
-        let upgrade = self.position(owner, true).is_some();
         self.requests.iter().enumerate().any(|(index, other)| {
-            let before = other.granted || (!upgrade && index < end);
+            let before = other.granted || index < end;
             before && conflict(mode, other.mode) && !Arc::ptr_eq(&other.owner, owner)
         })
     }
@@ -610,21 +616,26 @@ impl LockTable {
         let queues = self.partition(name.hash).queues.lock();
         let Some(queue) = queues.find(name.hash, |q| q.name.same(name)) else { return };
         let Some(place) = queue.position(me, false) else { return };
-        let upgrade = queue.position(me, true).is_some();
-        // Those who wait before us wait for the granted ones of this very queue: following these is enough.
+        let before = || queue.requests[..place].iter().filter(|r| !r.granted);
+        // Those who wait before us wait for the granted ones of this very queue: following these is enough, unless one is ours.
+        if let Some(own) = queue.position(me, true) {
+            let waits_for_own = |r: &&Request| conflict(queue.requests[own].mode, r.mode);
+            out.extend(before().rev().filter(waits_for_own).map(|r| r.owner.clone()));
+        }
         let mut mode = queue.requests[place].mode;
-        if !upgrade && queue.requests[..place].iter().any(|r| !r.granted && conflict(mode, r.mode)) {
+        if before().any(|r| conflict(mode, r.mode)) {
             mode = LockMode::Exclusive;
         }
         let blocks = |r: &&Request| r.granted && conflict(mode, r.mode) && !Arc::ptr_eq(&r.owner, me);
         out.extend(queue.requests.iter().filter(blocks).map(|r| r.owner.clone()));
     }
 
-    /// How `owner` has the row, if it has an entry that is granted.
-    pub(crate) fn mode_of(&self, owner: &Arc<TrxShared>, name: &LockKey) -> Option<LockMode> {
+    /// How `owner` has the row, else wants it, and whether it has it; none without an entry.
+    pub(crate) fn request_of(&self, owner: &Arc<TrxShared>, name: &LockKey) -> Option<(LockMode, bool)> {
         let queues = self.partition(name.hash).queues.lock();
         let queue = queues.find(name.hash, |q| q.name.same(name))?;
-        queue.position(owner, true).map(|index| queue.requests[index].mode)
+        let place = queue.position(owner, true).or_else(|| queue.position(owner, false))?;
+        Some((queue.requests[place].mode, queue.requests[place].granted))
     }
 
     /// The same for a row by tree and key.

@@ -2,8 +2,8 @@
 //!
 //! A transaction waits for one thing at a time. Its request stands in a queue before it waits, so of the transactions
 //! of a cycle the last to enter sees the others waiting when it searches: no cycle goes unseen, and none needs to be
-//! looked for again later. The search follows holders depth first; the victim is the member of the cycle that has changed
-//! fewest rows, the searcher on a tie. Several may find the same cycle at once, so whoever has described it looks once more,
+//! looked for again later. The search follows holders depth first; the victim is the lightest member of the cycle
+//! ([`crate::weight`]), the searcher on a tie. Several may find the same cycle at once, so whoever has described it looks once more,
 //! alone, before it chooses. Where nobody wants the search (`innodb_deadlock_detect=OFF`), a cycle lasts until the first of
 //! its waits times out.
 //!
@@ -208,9 +208,8 @@ fn wait_here(
 fn break_deadlocks(engine: &Engine, me: &Arc<TrxShared>) {
     while me.wait.state.load(Ordering::SeqCst) == WAITING {
         let Some(cycle) = find_cycle(&engine.locks, me) else { return };
-        let price = |trx: &Arc<TrxShared>| trx.rows.load(Ordering::Relaxed);
-        let cheapest = cycle.iter().map(price).min().unwrap_or(0);
-        let place = cycle.iter().position(|trx| price(trx) == cheapest).unwrap_or(0);
+        let weights: Vec<u64> = cycle.iter().map(|trx| engine.weight(trx)).collect();
+        let place = (0..cycle.len()).min_by_key(|place| weights[*place]).unwrap_or(0);
         let found = engine.deadlock_log.get().zip(engine.describe_ring(&cycle, place));
         let keep = found.as_ref().map(|(log, deadlock)| log.describe(deadlock));
         // If it is not the same any more, the cycle was broken meanwhile: search again.

@@ -10,7 +10,6 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
 
-use crate::report::TrxInfo;
 use crate::trx::TrxShared;
 
 /// What the layer above knows sessions by; the engine only hands it on.
@@ -68,11 +67,6 @@ impl Owner {
     /// Whether its transaction holds a snapshot.
     pub fn is_reading(&self) -> bool {
         self.reading.load(Ordering::Relaxed)
-    }
-
-    /// The open transaction, if it has locked or written anything.
-    pub fn transaction(&self) -> Option<TrxInfo> {
-        self.open().map(|trx| TrxInfo::of(&trx))
     }
 
     /// Whether others may wait for it: its transaction is open and has locked or written, or it had locks when its last

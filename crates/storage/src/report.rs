@@ -77,6 +77,9 @@ pub struct TrxInfo {
     pub row_locks: u64,
     /// Trees in which it has locked gaps.
     pub gap_trees: u64,
+    /// Locks as InnoDB would count them, about: of tables, of pages by kind, and the one that it waits for. With
+    /// `rows_changed` the weight by which a deadlock's victim is chosen.
+    pub locks: u64,
     /// Trees in which it has locks, or has written; the first [`TREES_MAX`].
     pub trees: Vec<TreeId>,
     /// Bytes that its locks take, about.
@@ -127,7 +130,7 @@ pub trait DeadlockLog: Send + Sync {
 }
 
 impl TrxInfo {
-    pub(crate) fn of(trx: &Arc<TrxShared>) -> TrxInfo {
+    pub(crate) fn of(engine: &Engine, trx: &Arc<TrxShared>) -> TrxInfo {
         let (wait, since) = trx.wait.target_since();
         let held = trx.held.lock().summary();
         // Who waits for a row has it among those it holds.
@@ -135,7 +138,12 @@ impl TrxInfo {
             Some(WaitTarget::Gap { gaps, .. }) => Some(gaps.tree()),
             _ => None,
         };
-        let mut trees = trx.written.lock().clone();
+        let mut trees: Vec<TreeId> = Vec::new();
+        for written in trx.written.lock().iter() {
+            if !trees.contains(&written.tree) {
+                trees.push(written.tree);
+            }
+        }
         for tree in held.trees.into_iter().chain(asked_gap) {
             if trees.len() < TREES_MAX && !trees.contains(&tree) {
                 trees.push(tree);
@@ -149,17 +157,13 @@ impl TrxInfo {
             rows_changed: trx.rows.load(Ordering::Relaxed),
             row_locks: held.rows + u64::from(asked_gap.is_some()),
             gap_trees: held.gaps,
+            locks: engine.lock_count(trx),
             trees,
             lock_bytes: held.bytes,
             wait: wait.map(|target| WaitInfo { lock: asked(trx, &target), since }),
             rolling_back: trx.rolling_back.load(Ordering::Relaxed),
             prepared: trx.prepared.load(Ordering::Relaxed),
         }
-    }
-
-    /// Locks in all, with those that its writes and reads have on trees as wholes.
-    pub fn locks(&self) -> u64 {
-        self.row_locks + self.gap_trees + self.trees.len() as u64
     }
 
     /// Who has it, while the session lives.
@@ -187,7 +191,12 @@ impl Engine {
     pub fn transactions(&self, limit: usize) -> Vec<TrxInfo> {
         let all = self.active.all();
         let free = all.iter().filter(|trx| trx.owner.is_none() || trx.is_nobodys());
-        free.take(limit).map(TrxInfo::of).collect()
+        free.take(limit).map(|trx| TrxInfo::of(self, trx)).collect()
+    }
+
+    /// The open transaction of `owner`, if it has locked or written anything.
+    pub fn transaction_of(&self, owner: &Owner) -> Option<TrxInfo> {
+        owner.open().map(|trx| TrxInfo::of(self, &trx))
     }
 
     /// Locks held and waited for, at most `limit`. Rows locked by their writer's id alone do not appear.
@@ -210,18 +219,16 @@ impl Engine {
         Some(LockWait { asked: asked(&trx, &target), held })
     }
 
-    /// The lock of `holder` that stands in the way of `target`.
+    /// The lock of `holder` that stands in the way of `target`, or the one that it waits for before who waits for `target`.
     fn standing(&self, holder: &Arc<TrxShared>, target: &WaitTarget) -> LockInfo {
         let owner = holder.number();
         match target {
-            WaitTarget::Row { name, .. } => LockInfo {
-                tree: name.tree(),
-                key: name.key().to_vec(),
-                kind: LockKind::Row,
-                mode: self.locks.mode_of(holder, name).unwrap_or(LockMode::Exclusive),
-                granted: true,
-                owner,
-            },
+            WaitTarget::Row { name, .. } => {
+                let request = self.locks.request_of(holder, name);
+                let (mode, granted) = request.unwrap_or((LockMode::Exclusive, true));
+                let (tree, key, kind) = (name.tree(), name.key().to_vec(), LockKind::Row);
+                LockInfo { tree, key, kind, mode, granted, owner }
+            }
             WaitTarget::Gap { gaps, key } => {
                 let (tree, end) = (gaps.tree(), gaps.end_of(holder, key).unwrap_or_default());
                 let mode = self.locks.mode_at(holder, tree, &end);
@@ -237,7 +244,7 @@ impl Engine {
         let before = |index: usize| &ring[(index + ring.len() - 1) % ring.len()];
         let party = |(index, trx): (usize, &Arc<TrxShared>)| {
             let holds = before(index).wait.target_since().0.map(|target| self.standing(trx, &target));
-            let info = TrxInfo::of(trx);
+            let info = TrxInfo::of(self, trx);
             Some(DeadlockParty { holds: holds.filter(|_| info.wait.is_some())?, trx: info })
         };
         let parties: Option<Vec<DeadlockParty>> = ring.iter().enumerate().map(party).collect();

@@ -28,7 +28,7 @@ use crate::fault::StoreError;
 use crate::mtr::Mtr;
 use crate::row::{HEADER_BYTES, Header};
 use crate::tree::{LeafWrite, OverflowRef, Tree, ValuePage};
-use crate::trx::TrxShared;
+use crate::trx::{TrxShared, Written};
 use crate::undo::{
     ChangeRecord, Common, END_BYTES, Kind, UndoPtr, decode_change, encode_end, encode_prepare,
 };
@@ -67,17 +67,17 @@ pub(crate) struct UndoMark {
     pub(crate) rows: u64,
 }
 
-/// A few trees, the newest of which are known.
+/// A few of the newest trees that were written.
 #[derive(Default)]
 pub(crate) struct NewestTrees {
-    trees: [TreeId; 4],
+    trees: [Written; 8],
     next: u8,
 }
 
 impl NewestTrees {
     /// Adds a tree; false if it was there.
     #[inline]
-    fn add(&mut self, tree: TreeId) -> bool {
+    fn add(&mut self, tree: Written) -> bool {
         if self.trees.contains(&tree) {
             return false;
         }
@@ -128,7 +128,7 @@ impl Writes {
 
     /// Counts a record that has been written about an entry of `tree`.
     #[inline]
-    pub(crate) fn count(&mut self, tree: &TreeHandle) {
+    pub(crate) fn count(&mut self, tree: &TreeHandle, kind: Kind) {
         self.changes += 1;
         self.lasting |= !tree.id().is_temporary();
         self.shared.changes.store(self.changes, Ordering::Relaxed);
@@ -136,8 +136,10 @@ impl Writes {
             self.rows += 1;
             self.shared.rows.store(self.rows, Ordering::Relaxed);
         }
-        if self.newest_trees.add(tree.id()) {
-            self.shared.note_written(tree.id());
+        let changed = !tree.is_auxiliary() && kind != Kind::Insert;
+        let written = Written { tree: tree.id(), changed };
+        if self.newest_trees.add(written) {
+            self.shared.note_written(written);
         }
     }
 

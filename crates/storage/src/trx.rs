@@ -246,6 +246,14 @@ impl TrxTable {
     }
 }
 
+/// A tree in which a transaction has written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Written {
+    pub(crate) tree: TreeId,
+    /// Rows that were there before; else new ones, or entries of an index.
+    pub(crate) changed: bool,
+}
+
 /// What other transactions may know of one: its locks, what it waits for, how much it changed.
 /// Made at its first lock or write.
 pub(crate) struct TrxShared {
@@ -255,7 +263,7 @@ pub(crate) struct TrxShared {
     /// Rows changed: the price of rolling it back.
     pub(crate) rows: AtomicU64,
     /// The first trees that it has written.
-    pub(crate) written: Mutex<Vec<TreeId>>,
+    pub(crate) written: Mutex<Vec<Written>>,
     /// The session that has it.
     pub(crate) owner: Option<Arc<Owner>>,
     /// Its isolation level.
@@ -312,12 +320,12 @@ impl TrxShared {
         }
     }
 
-    /// Notes that it has written in a tree.
+    /// Notes what it has written.
     #[cold]
-    pub(crate) fn note_written(&self, tree: TreeId) {
+    pub(crate) fn note_written(&self, new: Written) {
         let mut written = self.written.lock();
-        if written.len() < TREES_MAX && !written.contains(&tree) {
-            written.push(tree);
+        if written.len() < TREES_MAX && !written.contains(&new) {
+            written.push(new);
         }
     }
 

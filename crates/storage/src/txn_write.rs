@@ -183,7 +183,7 @@ impl State {
         }
         writes.last = room.ptr();
         room.append(record);
-        writes.count(tree);
+        writes.count(tree, put.kind);
         match (put.kind, old_header) {
             (Kind::Delete, _) => writes.end_flags |= END_HAS_DELETES,
             (Kind::Update, Some(old)) if old.is_overflow() => writes.end_flags |= END_HAS_OVERFLOW,

@@ -131,22 +131,39 @@ fn waiters_are_served_in_order_of_arrival() {
 }
 
 #[test]
-fn shared_locks_are_shared_and_an_upgrade_passes_those_who_wait_for_it() {
+fn shared_locks_are_shared_and_an_upgrade_beside_who_waits_for_it_is_a_deadlock() {
     with_rows(&[1], |engine, tree| {
         let (mut a, mut b, mut c) = (rr(engine), rr(engine), rr(engine));
         lock(&mut a, tree, 1, S, Wait::Default).unwrap();
         lock(&mut b, tree, 1, S, Wait::Default).unwrap();
         b.commit().unwrap();
         let tree_c = tree.clone();
-        let waiting = blocked(engine, move || {
-            set(&mut c, &tree_c, 1, "c").unwrap();
-            c.commit().unwrap();
-        });
+        let waiting = blocked(engine, move || set(&mut c, &tree_c, 1, "c"));
+        assert!(matches!(lock(&mut a, tree, 1, X, Wait::NoWait), Err(Error::LockNotAvailable)));
         set(&mut a, tree, 1, "a").unwrap();
-        assert!(waiting.waits());
+        assert!(matches!(waiting.done(), Err(Error::Deadlock)));
         a.commit().unwrap();
-        waiting.done();
-        assert_eq!(get(&mut rr(engine), tree, 1).as_deref(), Some("c"));
+        assert_eq!(get(&mut rr(engine), tree, 1).as_deref(), Some("a"));
+        assert_eq!(engine.locks(10).len(), 0);
+    });
+}
+
+#[test]
+fn an_upgrade_lets_those_who_only_share_the_row_go_first() {
+    with_rows(&[1, 2], |engine, tree| {
+        let (mut a, mut b, mut c) = (rr(engine), rr(engine), rr(engine));
+        set(&mut a, tree, 2, "a").unwrap();
+        lock(&mut a, tree, 1, S, Wait::Default).unwrap();
+        let (tree_b, tree_c, tree_a) = (tree.clone(), tree.clone(), tree.clone());
+        let exclusive = blocked(engine, move || lock(&mut b, &tree_b, 1, X, Wait::Default).map(drop));
+        let shared = blocked(engine, move || lock(&mut c, &tree_c, 1, S, Wait::Default).map(|_| c));
+        let upgrade = blocked(engine, move || set(&mut a, &tree_a, 1, "a").map(|()| a));
+        assert!(matches!(exclusive.done(), Err(Error::Deadlock)));
+        let mut c = shared.done().unwrap();
+        assert!(upgrade.waits());
+        c.commit().unwrap();
+        upgrade.done().unwrap().commit().unwrap();
+        assert_eq!(get(&mut rr(engine), tree, 1).as_deref(), Some("a"));
     });
 }
 
@@ -654,14 +671,14 @@ fn a_row_shared_by_a_span_and_then_locked_alone_stays_so_when_waiters_give_up() 
         let (mut a, mut b, mut c) = (rc(engine), rc(engine), rc(engine));
         (0..40).for_each(|n| drop(lock(&mut a, tree, n, S, Wait::Default).unwrap()));
         lock(&mut c, tree, 10, S, Wait::NoWait).unwrap();
-        let tree_b = tree.clone();
-        let impatient = Wait::Timeout(Duration::from_secs(1));
-        let gives_up = blocked(engine, move || lock(&mut b, &tree_b, 10, X, impatient));
         let tree_a = tree.clone();
         let upgrades = blocked(engine, move || {
             lock(&mut a, &tree_a, 10, X, Wait::Default).unwrap();
             a
         });
+        let tree_b = tree.clone();
+        let impatient = Wait::Timeout(Duration::from_secs(1));
+        let gives_up = blocked(engine, move || lock(&mut b, &tree_b, 10, X, impatient));
         c.commit().unwrap();
         let mut a = upgrades.done();
         assert!(matches!(gives_up.done(), Err(Error::LockWaitTimeout)));

@@ -228,7 +228,7 @@ fn describe_waiter(state: &ServerState, party: &RingParty) -> Party {
     let waits_since = transactions::unix_of(party.since);
     let mut told = Party::without_transaction(text(&party.waits_for), text(&party.holds), waits_since);
     let Some(owner) = &party.owner else { return told };
-    if let Some(trx) = owner.transaction() {
+    if let Some(trx) = state.engine.transaction_of(owner) {
         told.add_transaction(state, &trx);
     }
     if let Some(client) = owner.who().and_then(|who| who.downcast::<Client>().ok()) {
@@ -263,7 +263,7 @@ impl Party {
         self.isolation = trx.isolation;
         self.rows_changed = trx.rows_changed;
         self.row_locks = trx.row_locks;
-        self.locks = trx.locks();
+        self.locks = trx.locks;
         self.tables = transactions::table_count(state, &trx.trees);
         self.lock_bytes = trx.lock_bytes;
     }

@@ -67,7 +67,7 @@ pub fn note(state: &ServerState, client: &Client, error: &SqlError) {
         message: (*error.message).into(),
         session: Session::of(client, &activity),
         text: beginning(&hidden(&activity.text), TEXT_BYTES_MAX).into(),
-        trx: client.owner.transaction(),
+        trx: state.engine.transaction_of(&client.owner),
         seconds: activity.transaction_began().elapsed().as_secs(),
         tables: u64::from(client.tables.load(std::sync::atomic::Ordering::Relaxed)),
     };

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use keel_base::TreeId;
 use keel_runtime::time::{self, Instant};
-use keel_storage::{Isolation, TrxInfo, Who};
+use keel_storage::{Engine, Isolation, TrxInfo, Who};
 
 use super::history::beginning;
 use crate::counters::Counter;
@@ -119,7 +119,8 @@ pub fn table_count(state: &ServerState, trees: &[TreeId]) -> u64 {
 /// All open transactions, the newest connection first, then those that nobody owns.
 pub fn open(state: &ServerState) -> Vec<Open> {
     let clients = state.registry.all();
-    let mut found: Vec<Open> = clients.into_iter().rev().filter_map(of_client).collect();
+    let mut found: Vec<Open> =
+        clients.into_iter().rev().filter_map(|client| of_client(&state.engine, client)).collect();
     found.extend(state.engine.transactions(ORPHANS_MAX).into_iter().map(|trx| Open {
         session: None,
         client: None,
@@ -136,9 +137,9 @@ pub fn open(state: &ServerState) -> Vec<Open> {
 }
 
 /// The transaction of a connection that has locked, written or taken a snapshot.
-pub fn of_client(client: Arc<Client>) -> Option<Open> {
+pub fn of_client(engine: &Engine, client: Arc<Client>) -> Option<Open> {
     let is_reading = client.owner.is_reading();
-    let locking = client.owner.transaction();
+    let locking = engine.transaction_of(&client.owner);
     if !is_reading && locking.is_none() {
         return None;
     }

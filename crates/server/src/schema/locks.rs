@@ -45,13 +45,13 @@ fn trx(view: &View<'_>, rows: &mut RowMaker<'_>) {
             ("trx_started", second(view, unix_of(open.began))),
             ("trx_requested_lock_id", maybe(wait.map(|wait| lock_id(&wait.lock)))),
             ("trx_wait_started", wait.map_or(Value::Null, |wait| second(view, unix_of(wait.since)))),
-            ("trx_weight", number(of_trx(|trx| trx.rows_changed + trx.locks()))),
+            ("trx_weight", number(of_trx(|trx| trx.rows_changed + trx.locks))),
             ("trx_mysql_thread_id", number(open.session.as_ref().map_or(0, |session| session.id))),
             ("trx_query", maybe(query)),
             ("trx_operation_state", text(operation(&open))),
             ("trx_tables_in_use", number(open.tables)),
             ("trx_tables_locked", number(tables)),
-            ("trx_lock_structs", number(of_trx(|trx| trx.locks()))),
+            ("trx_lock_structs", number(of_trx(|trx| trx.locks))),
             ("trx_lock_memory_bytes", number(of_trx(|trx| trx.lock_bytes))),
             ("trx_rows_locked", number(of_trx(|trx| trx.row_locks + trx.rows_changed))),
             ("trx_rows_modified", number(of_trx(|trx| trx.rows_changed))),
@@ -150,7 +150,7 @@ fn lock_waits(view: &View<'_>, rows: &mut RowMaker<'_>) {
 
 fn statements(view: &View<'_>, rows: &mut RowMaker<'_>) {
     for client in view.state.registry.all() {
-        let Some(open) = transactions::of_client(client.clone()) else { continue };
+        let Some(open) = transactions::of_client(&view.state.engine, client.clone()) else { continue };
         let (kept, running, lost) = {
             let activity = client.activity.lock();
             let kept: Vec<Statement> = activity.history.statements().collect();
