@@ -153,6 +153,34 @@ fn second(line: &str) -> Option<f64> {
     rest.split_whitespace().next()?.parse().ok()
 }
 
+/// The processors' time since the machine started, in ticks (proc_stat(5), the line `cpu`).
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Ticks {
+    all: u64,
+    /// What the host of a virtual machine gave to others while this one had work.
+    stolen: u64,
+}
+
+impl Ticks {
+    /// As it stands.
+    pub fn now() -> Ticks {
+        Ticks::read(&fs::read_to_string("/proc/stat").unwrap_or_default())
+    }
+
+    fn read(text: &str) -> Ticks {
+        let line = text.lines().find_map(|line| line.strip_prefix("cpu ")).unwrap_or_default();
+        // user, nice, system, idle, iowait, irq, softirq, steal; guests' time, which follows, is counted in user.
+        let each: Vec<u64> = line.split_whitespace().take(8).filter_map(|word| word.parse().ok()).collect();
+        Ticks { all: each.iter().sum(), stolen: each.get(7).copied().unwrap_or(0) }
+    }
+
+    /// The share stolen of what went by since.
+    pub fn stolen_since(&self, earlier: &Ticks) -> f64 {
+        let all = self.all.saturating_sub(earlier.all);
+        self.stolen.saturating_sub(earlier.stolen) as f64 / all.max(1) as f64
+    }
+}
+
 /// Runs a client; on failure the ends of its output and of the server's log.
 pub fn output(mut command: Command, server: &Server) -> Result<String, String> {
     let output = command.output().map_err(|error| error.to_string())?;
@@ -183,6 +211,14 @@ mod tests {
         let line = "[ 3s ] thds: 64 tps: 1234.56 qps: 1234.56 (r/w/o: 0/1234.56/0.00) lat (ms,99%): 9.9";
         assert_eq!(second(line), Some(1234.56));
         assert_eq!(second("transactions: 5"), None);
+    }
+
+    #[test]
+    fn stolen_time_is_a_share_of_all() {
+        let earlier = Ticks::read("cpu  100 0 50 850 0 0 0 10 7 0\ncpu0 1 1 1 1 1 1 1 1 1 1\n");
+        let later = Ticks::read("cpu  150 0 80 860 0 0 0 20 9 0\n");
+        assert_eq!(later.stolen_since(&earlier), 0.1);
+        assert_eq!(Ticks::read("").stolen_since(&earlier), 0.0);
     }
 
     #[test]
