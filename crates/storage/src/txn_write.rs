@@ -484,8 +484,11 @@ impl State {
                         }
                         return Ok(Some(step));
                     }
+                    if header.trx == state.own_id() && !tree.is_temporary() {
+                        awaited = Awaited::Deleted;
+                    }
                 }
-                // What was waited for is gone.
+                // What was waited for is gone, or was deleted by this transaction.
                 to_guard = awaited > Awaited::Nothing;
                 Ok(to_guard.then_some(Step::Done(Insert::Duplicate)))
             })?;
@@ -512,9 +515,9 @@ impl State {
     }
 
     /// Keeps others from inserting keys that begin with `prefix`, and says whether a live one is there: it is locked
-    /// then and in `found`. Where one was `awaited` and none is there, the gap behind them is locked as well, under every isolation
-    /// level, and the next entry if what was awaited was deleted: InnoDB has a next-key lock on the deleted entry, and one on
-    /// the entry where it sees that there are no more equal ones. Waits.
+    /// then and in `found`. Where one was `awaited`, or was this transaction's until it deleted it, and none is there, the gap
+    /// behind them is locked as well, under every isolation level, and the next entry if what was awaited was deleted: InnoDB
+    /// has a next-key lock on the deleted entry, and one on the entry where it sees that there are no more equal ones. Waits.
     fn guard_prefix(
         &mut self,
         engine: &Engine,
@@ -592,13 +595,13 @@ impl State {
     }
 }
 
-/// What an insert has waited for among the entries that are equal to its own, the most that it was.
+/// What an insert has waited for, or deleted before, among the entries that are equal to its own, the most that it was.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Awaited {
     Nothing,
     /// An entry that was live.
     Live,
-    /// One that somebody had deleted.
+    /// One that somebody, this transaction too, had deleted.
     Deleted,
 }
 
