@@ -91,8 +91,6 @@ struct Generator {
     indexes: Vec<(Column, &'static str)>,
     /// The clustered key is (k, id).
     by_k: bool,
-    /// A secondary index is unique.
-    unique: bool,
     /// There is a table whose rows refer to these.
     has_child: bool,
     /// Values of each column that rows have.
@@ -118,12 +116,11 @@ impl Schedule {
                 indexes.push((column, name));
             }
         }
-        let unique = by_k || indexes.iter().any(|(column, _)| *column == Column::U);
         let table =
             format!("CREATE TABLE t (id INT NOT NULL, k INT NOT NULL, u INT, v INT, {})", keys.join(", "));
         let has_child = random.below(3) == 0;
         let mut generator =
-            Generator { random, indexes, by_k, unique, has_child, values: Default::default() };
+            Generator { random, indexes, by_k, has_child, values: Default::default() };
         let rows = generator.rows();
         let (child, child_rows) = if has_child { generator.child() } else { Default::default() };
         let levels: Vec<_> =
@@ -267,19 +264,15 @@ impl Generator {
         format!("({id}, {}, {u}, {})", self.value(Column::K), self.random.below(5))
     }
 
-    /// Assignments; none that puts a key of a unique index back.
     fn assignment(&mut self) -> String {
-        loop {
-            return match self.random.below(10) {
-                0..4 => "v = v + 1".into(),
-                4 => "v = v".into(),
-                5 if !(self.by_k && self.unique) => "k = k + 2".into(),
-                6 if !(self.by_k && self.unique) => format!("k = {}", self.value(Column::K)),
-                7 => format!("u = {}", self.value(Column::U)),
-                8 => "u = NULL".into(),
-                9 if !self.unique => format!("id = {}", self.any()),
-                _ => continue,
-            };
+        match self.random.below(10) {
+            0..4 => "v = v + 1".into(),
+            4 => "v = v".into(),
+            5 => "k = k + 2".into(),
+            6 => format!("k = {}", self.value(Column::K)),
+            7 => format!("u = {}", self.value(Column::U)),
+            8 => "u = NULL".into(),
+            _ => format!("id = {}", self.any()),
         }
     }
 
@@ -312,7 +305,8 @@ impl Generator {
             }
             48..60 => format!("INSERT INTO t VALUES {}", self.row()),
             60..63 => format!("INSERT IGNORE INTO t VALUES {}", self.row()),
-            63..69 => {
+            63..66 => format!("REPLACE INTO t VALUES {}", self.row()),
+            66..69 => {
                 format!("INSERT INTO t VALUES {} ON DUPLICATE KEY UPDATE {}", self.row(), self.assignment())
             }
             69..72 => {

@@ -5,9 +5,8 @@
 //! each rolled back at once, ask of every key whether its row can be locked, exclusively and shared, and whether rows can
 //! be inserted beside it, in every index. Answers and probes must be the same on both servers.
 //!
-//! Indexes are forced where a statement takes a hint, and hundreds of rows lie far away, so that both read alike. What
-//! `docs/COMPAT.md` calls different stays out of the statements where they can avoid it: keys that a transaction puts back
-//! after it has deleted them. Gaps that MariaDB widens when a row goes are told apart ([`run::Kind::Narrower`]).
+//! Indexes are forced where a statement takes a hint, and hundreds of rows lie far away, so that both read alike.
+//! Gaps that MariaDB widens when a row goes are told apart ([`run::Kind::Narrower`]).
 
 mod generate;
 pub mod run;
