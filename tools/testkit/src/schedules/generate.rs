@@ -119,8 +119,7 @@ impl Schedule {
         let table =
             format!("CREATE TABLE t (id INT NOT NULL, k INT NOT NULL, u INT, v INT, {})", keys.join(", "));
         let has_child = random.below(3) == 0;
-        let mut generator =
-            Generator { random, indexes, by_k, has_child, values: Default::default() };
+        let mut generator = Generator { random, indexes, by_k, has_child, values: Default::default() };
         let rows = generator.rows();
         let (child, child_rows) = if has_child { generator.child() } else { Default::default() };
         let levels: Vec<_> =
