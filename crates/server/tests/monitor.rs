@@ -251,6 +251,28 @@ fn rings_of_many_are_told_in_the_order_of_their_waits() {
 }
 
 #[test]
+fn who_only_waits_in_the_way_of_another_is_told_as_waiting() {
+    let running = start();
+    let mut watcher = prepare(&running, 2);
+    let shares = begin(&running, &["SELECT * FROM t WHERE id = 1 LOCK IN SHARE MODE"]);
+    let delete = || "DELETE FROM t WHERE id = 1".to_string();
+    let ended = cross(&mut watcher, vec![(begin(&running, &[]), delete()), (shares, delete())]);
+    assert_eq!(ended.iter().filter(|(_, code)| *code == 1213).count(), 1);
+    let victim = rows(
+        &mut watcher,
+        "SELECT POSITION, HOLDS_MODE FROM information_schema.KEEL_DEADLOCK_TRANSACTIONS ORDER BY POSITION",
+    );
+    assert_eq!(victim, [["1", "S,REC_NOT_GAP"], ["2", "X,REC_NOT_GAP"]]);
+    let status = status_text(&mut watcher, "");
+    let parts = status.split("CONFLICTING WITH:").skip(1);
+    let lines: Vec<&str> = parts.filter_map(|part| part.lines().nth(1)).collect();
+    assert!(lines[0].ends_with("lock_mode X locks rec but not gap waiting"), "{status}");
+    assert!(lines[1].ends_with("lock mode S locks rec but not gap"), "{status}");
+    assert!(status.contains("WE ROLL BACK TRANSACTION (2)"), "{status}");
+    running.stop();
+}
+
+#[test]
 fn gaps_text_keys_and_prepared_statements_are_told() {
     let running = start();
     let mut watcher = prepare(&running, 3);

@@ -226,7 +226,7 @@ impl Engine {
             WaitTarget::Row { name, .. } => {
                 let request = self.locks.request_of(holder, name);
                 let (mode, granted) = request.unwrap_or((LockMode::Exclusive, true));
-                let (tree, key, kind) = (name.tree(), name.key().to_vec(), LockKind::Row);
+                let (tree, key, kind) = (name.tree(), name.key().to_vec(), name.kind());
                 LockInfo { tree, key, kind, mode, granted, owner }
             }
             WaitTarget::Gap { gaps, key } => {

@@ -301,6 +301,7 @@ mod tests {
             tree: 7,
             kind: storage::LockKind::Row,
             mode: storage::LockMode::Exclusive,
+            waits: false,
             data: "1".into(),
             fields: Box::default(),
             other_mode: None,

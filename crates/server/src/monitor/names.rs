@@ -100,6 +100,8 @@ pub struct LockText {
     pub kind: LockKind,
     /// Its strength.
     pub mode: LockMode,
+    /// Whether it is waited for, and so not held.
+    pub waits: bool,
     /// The values of the key; of a gap those of its upper end.
     pub data: Box<str>,
     /// The octets of each column of the key, if it has any.
@@ -128,6 +130,7 @@ impl LockText {
             tree: lock.tree.0,
             kind: lock.kind,
             mode: lock.mode,
+            waits: !lock.granted,
             data: data.into(),
             fields: fields
                 .into_iter()
@@ -152,6 +155,7 @@ impl LockText {
             tree: 0,
             kind: LockKind::Row,
             mode: LockMode::Exclusive,
+            waits: false,
             data: data.into(),
             fields: Box::default(),
             other_mode: Some(lock.mode()),

@@ -141,11 +141,11 @@ fn deadlock_lines(deadlock: &Deadlock, title: impl Fn(&str) -> String) -> String
         out.push_str(&title(&format!("\n*** ({}) TRANSACTION:", place + 1)));
         party_lines(&mut out, deadlock.at, party);
         out.push_str(&title("*** WAITING FOR THIS LOCK TO BE GRANTED:"));
-        lock_lines(&mut out, &party.waits_for, party.trx, true);
+        lock_lines(&mut out, &party.waits_for, party.trx);
         if deadlock.told == Told::Conflicts {
             out.push_str(&title("*** CONFLICTING WITH:"));
             let next = &deadlock.parties[(place + 1) % deadlock.parties.len()];
-            lock_lines(&mut out, &next.holds, next.trx, false);
+            lock_lines(&mut out, &next.holds, next.trx);
         }
     }
     out.push_str(&title(&format!("*** WE ROLL BACK TRANSACTION ({})", deadlock.victim + 1)));
@@ -240,9 +240,9 @@ fn hosts(shown: &str) -> String {
 }
 
 /// A lock as InnoDB prints it, with the columns of the key that is locked.
-fn lock_lines(out: &mut String, lock: &LockText, number: u64, waits: bool) {
+fn lock_lines(out: &mut String, lock: &LockText, number: u64) {
+    let waits = if lock.waits { " waiting" } else { "" };
     if lock.kind == LockKind::Counter {
-        let waits = if waits { " waiting" } else { "" };
         line!(out, "TABLE LOCK table {} trx id {number} lock mode AUTO-INC{waits}", lock.table);
         return;
     }
@@ -253,7 +253,6 @@ fn lock_lines(out: &mut String, lock: &LockText, number: u64, waits: bool) {
         LockKind::NextKey | LockKind::Counter => "",
         LockKind::Insert => " locks gap before rec insert intention",
     };
-    let waits = if waits { " waiting" } else { "" };
     line!(
         out,
         "RECORD LOCKS space id {} page no 0 n bits 0 index {} of table {} trx id {number} {mode}{what}{waits}",
@@ -323,7 +322,7 @@ fn open_lines(out: &mut String, state: &ServerState, figures: &Figures, open: &O
     if let Some((wait, trx)) = wait.zip(open.locking.as_ref()) {
         let micros = (figures.now - transactions::unix_of(wait.since)).max(0);
         line!(out, "------- TRX HAS BEEN WAITING {micros} us FOR THIS LOCK TO BE GRANTED:");
-        lock_lines(out, &LockText::of(state, &wait.lock), trx.number, true);
+        lock_lines(out, &LockText::of(state, &wait.lock), trx.number);
         line!(out, "------------------");
     }
 }
