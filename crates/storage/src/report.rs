@@ -118,7 +118,7 @@ pub struct Deadlock {
 pub struct DeadlockParty {
     /// The transaction, with what it waits for.
     pub trx: TrxInfo,
-    /// Its lock for which the party before it waits.
+    /// Its lock for which the party before it waits; not granted where that stands in the queue behind it.
     pub holds: LockInfo,
 }
 
@@ -139,12 +139,8 @@ impl TrxInfo {
             _ => None,
         };
         let mut trees: Vec<TreeId> = Vec::new();
-        for written in trx.written.lock().iter() {
-            if !trees.contains(&written.tree) {
-                trees.push(written.tree);
-            }
-        }
-        for tree in held.trees.into_iter().chain(asked_gap) {
+        let written: Vec<TreeId> = trx.written.lock().iter().map(|written| written.tree).collect();
+        for tree in written.into_iter().chain(held.trees).chain(asked_gap) {
             if trees.len() < TREES_MAX && !trees.contains(&tree) {
                 trees.push(tree);
             }
