@@ -9,7 +9,7 @@ use keel_storage::EngineStatus;
 use crate::counters::Counter;
 use crate::registry::Client;
 use crate::state::ServerState;
-use crate::tls::Acceptor;
+use crate::tls::{Acceptor, certificate};
 
 /// Octets of a page.
 const PAGE_BYTES: u64 = 16 * 1024;
@@ -114,8 +114,8 @@ fn encryption(state: &ServerState, asker: Option<&Client>) -> Vec<(&'static str,
             ("Ssl_cipher", established.cipher.into()),
             ("Ssl_cipher_list", acceptor.cipher_list.clone()),
             ("Ssl_default_timeout", SESSION_SECONDS.to_string()),
-            ("Ssl_server_not_after", acceptor.not_after.print()),
-            ("Ssl_server_not_before", acceptor.not_before.print()),
+            ("Ssl_server_not_after", certificate::print_time(acceptor.not_after)),
+            ("Ssl_server_not_before", certificate::print_time(acceptor.not_before)),
             ("Ssl_verify_depth", ANY_DEPTH.into()),
             ("Ssl_verify_mode", mode(acceptor)),
             ("Ssl_version", established.version.into()),

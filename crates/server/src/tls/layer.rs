@@ -7,7 +7,7 @@ use keel_runtime::net::{Decoded, Layer};
 use rustls::{ProtocolVersion, ServerConnection};
 
 use super::Acceptor;
-use super::certificate::{Certificate, one_line};
+use super::certificate::{self, one_line};
 use super::suites;
 
 /// One connection's TLS, shared by its layer and its session.
@@ -72,9 +72,9 @@ impl TlsLayer {
         let suite = self.tls.negotiated_cipher_suite();
         let cipher = suite.map_or("", |suite| suites::name(suite.suite()));
         let leaf = self.tls.peer_certificates().and_then(|chain| chain.first());
-        let client = leaf.and_then(|leaf| Certificate::read(leaf)).map(|certificate| ClientName {
-            issuer: one_line(certificate.issuer),
-            subject: one_line(certificate.subject),
+        let client = leaf.and_then(|leaf| certificate::read(leaf)).map(|certificate| ClientName {
+            issuer: one_line(certificate.issuer()),
+            subject: one_line(certificate.subject()),
         });
         if self.session.established.set(Established { version, cipher, client }).is_ok() {
             self.session.acceptor.finished.add();

@@ -7,7 +7,6 @@
 //! Sessions are not resumed: every connection is a whole handshake, so that what has been revoked stays out.
 
 pub mod certificate;
-pub mod der;
 pub mod layer;
 pub mod own;
 mod suites;
@@ -27,8 +26,7 @@ use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
 use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion, version};
-
-use certificate::{Certificate, Time};
+use x509_parser::time::ASN1Time;
 
 /// The server's own certificate in the data folder.
 pub const OWN_CERTIFICATE: &str = "server-cert.pem";
@@ -106,10 +104,10 @@ impl Count {
 /// How clients are accepted, made of files at one moment.
 pub struct Acceptor {
     config: Arc<ServerConfig>,
-    /// From when the certificate holds.
-    pub not_before: Time,
-    /// Until when.
-    pub not_after: Time,
+    /// Start of the certificate's validity.
+    pub not_before: ASN1Time,
+    /// End of the certificate's validity.
+    pub not_after: ASN1Time,
     /// The allowed ciphers, colons between.
     pub cipher_list: String,
     /// Whether clients are asked for certificates.
@@ -161,7 +159,8 @@ pub fn make_own(folder: &Path, host: &str, now: i64) -> std::io::Result<()> {
         return Ok(());
     }
     // A crash between the two leaves a key that the next start replaces.
-    let made = own::make(host, now).ok_or_else(|| std::io::Error::other("no randomness for a key"))?;
+    let made = own::make(host, now)
+        .ok_or_else(|| std::io::Error::other("the system gives no random bytes for a key"))?;
     fs::write_whole_private(&key, made.key.as_bytes())?;
     fs::write_whole(&certificate, made.certificate.as_bytes())
 }
@@ -175,9 +174,9 @@ impl Acceptor {
         let cipher_list = names.collect::<Vec<_>>().join(":");
         let provider = Arc::new(provider);
         let own = own_key(files, &provider)?;
-        let leaf = own.0.cert.first().and_then(|leaf| Certificate::read(leaf));
+        let leaf = own.0.cert.first().and_then(|leaf| certificate::read(leaf));
         let leaf = leaf.ok_or_else(|| failed(CERTIFICATE, files.certificate.display()))?;
-        let (not_before, not_after) = (leaf.not_before, leaf.not_after);
+        let (not_before, not_after) = (leaf.validity().not_before, leaf.validity().not_after);
         let verifier = client_verifier(files, &provider)?;
         let asks_clients = verifier.is_some();
         let builder = ServerConfig::builder_with_provider(provider)
@@ -216,7 +215,8 @@ impl ResolvesServerCert for Own {
 fn own_key(files: &Files, provider: &CryptoProvider) -> Result<Own, TlsError> {
     let shown = files.certificate.display();
     let chain = certificates(&files.certificate).map_err(|error| failed(CERTIFICATE, error))?;
-    let leaf = chain.first().and_then(|leaf| Certificate::read(leaf)).map(|leaf| leaf.key.to_vec());
+    let leaf = chain.first().and_then(|leaf| certificate::read(leaf));
+    let leaf = leaf.map(|leaf| leaf.public_key().raw.to_vec());
     let leaf = leaf.ok_or_else(|| failed(CERTIFICATE, format!("{shown} holds no certificate")))?;
     let text = read(&files.key).map_err(|error| failed(KEY, error))?;
     let shown = files.key.display();

@@ -1,23 +1,22 @@
-//! Whether a client's certificate is signed by one of the authorities of `ssl_ca`.
+//! Verifies clients' certificates against the authorities of `ssl_ca`.
 //!
-//! Certificates of version 3 are judged by webpki. Those of version 1, which `openssl x509 -req` makes where nobody asks for
-//! more and which it refuses, are judged here: signed directly by an authority, and within their time. They have no
-//! extensions that could say more, and revocation lists count for them as in a chain of one.
+//! webpki verifies certificates of version 3 and refuses those of version 1, which `openssl x509 -req` makes unless asked
+//! for more. This module verifies version 1: signed directly by an authority, and within the validity. They have no
+//! extensions that could say more. With revocation lists their status is unknown, so they are refused.
 
 use std::fmt;
 use std::sync::Arc;
 
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::WebPkiSupportedAlgorithms;
-use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::pki_types::{CertificateDer, SubjectPublicKeyInfoDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
+use webpki::RawPublicKeyEntity;
+use x509_parser::certificate::X509Certificate;
+use x509_parser::x509::X509Version;
 
-use super::certificate::{Certificate, Time};
-use super::der::{Reader, tag};
-
-/// The version of certificates without extensions.
-const VERSION_1: u8 = 0;
+use super::certificate;
 
 /// Judges clients.
 pub struct Verifier {
@@ -39,21 +38,21 @@ impl Verifier {
         Verifier { webpki, authorities, algorithms, has_revocations }
     }
 
-    fn judge(&self, leaf: &Certificate<'_>, now: UnixTime) -> Result<ClientCertVerified, Error> {
-        let now = Time::from_unix(i64::try_from(now.as_secs()).unwrap_or(i64::MAX / 2));
-        if now < leaf.not_before {
+    fn judge(&self, leaf: &X509Certificate<'_>, now: UnixTime) -> Result<ClientCertVerified, Error> {
+        let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+        if now < leaf.validity().not_before.timestamp() {
             return Err(CertificateError::NotValidYet.into());
         }
-        if now > leaf.not_after {
+        if now > leaf.validity().not_after.timestamp() {
             return Err(CertificateError::Expired.into());
         }
         if self.has_revocations {
             return Err(CertificateError::UnknownRevocationStatus.into());
         }
         let signs = |authority: &CertificateDer<'_>| {
-            Certificate::read(authority).is_some_and(|authority| {
-                authority.subject == leaf.issuer
-                    && self.is_signed(authority.key, leaf.algorithm, leaf.signed, leaf.signature)
+            certificate::read(authority).is_some_and(|authority| {
+                authority.subject().as_raw() == leaf.issuer().as_raw()
+                    && leaf.verify_signature(Some(authority.public_key())).is_ok()
             })
         };
         match self.authorities.iter().any(signs) {
@@ -62,45 +61,31 @@ impl Verifier {
         }
     }
 
-    /// Whether `key`, a whole element, made the signature by that algorithm.
-    fn is_signed(&self, key: &[u8], algorithm: &[u8], message: &[u8], signature: &[u8]) -> bool {
-        let Some((kind, bits)) = key_parts(key) else { return false };
-        self.algorithms.all.iter().any(|known| {
-            known.signature_alg_id().as_ref() == algorithm
-                && known.public_key_alg_id().as_ref() == kind
-                && known.verify_signature(bits, message, signature).is_ok()
-        })
-    }
-
-    /// A signature of the handshake by a certificate of version 1.
+    /// Verifies a signature of the handshake by the key of a certificate of version 1.
     fn check_handshake(
         &self,
         message: &[u8],
-        leaf: &Certificate<'_>,
+        leaf: &X509Certificate<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
         let bad = || Error::from(CertificateError::BadSignature);
-        let (kind, bits) = key_parts(leaf.key).ok_or_else(bad)?;
+        let info = SubjectPublicKeyInfoDer::from(leaf.public_key().raw);
+        let key = RawPublicKeyEntity::try_from(&info).map_err(|_| bad())?;
         let of_scheme = self.algorithms.mapping.iter().find(|(scheme, _)| *scheme == signature.scheme);
         let (_, algorithms) = of_scheme.ok_or_else(bad)?;
-        let proves = algorithms.iter().any(|known| {
-            known.public_key_alg_id().as_ref() == kind
-                && known.verify_signature(bits, message, signature.signature()).is_ok()
-        });
-        if proves { Ok(HandshakeSignatureValid::assertion()) } else { Err(bad()) }
+        match algorithms
+            .iter()
+            .any(|known| key.verify_signature(*known, message, signature.signature()).is_ok())
+        {
+            true => Ok(HandshakeSignatureValid::assertion()),
+            false => Err(bad()),
+        }
     }
 }
 
-/// The kind of a public key, and its bits.
-fn key_parts(key: &[u8]) -> Option<(&[u8], &[u8])> {
-    let mut parts = Reader(Reader(key).expect(tag::SEQUENCE)?);
-    let kind = parts.expect(tag::SEQUENCE)?;
-    Some((kind, parts.expect(tag::BIT_STRING)?.strip_prefix(&[0])?))
-}
-
 /// A certificate, if it is of version 1.
-fn version_1<'a>(der: &'a CertificateDer<'_>) -> Option<Certificate<'a>> {
-    Certificate::read(der).filter(|certificate| certificate.version == VERSION_1)
+fn version_1<'a>(der: &'a CertificateDer<'_>) -> Option<X509Certificate<'a>> {
+    certificate::read(der).filter(|certificate| certificate.version() == X509Version::V1)
 }
 
 impl fmt::Debug for Verifier {
