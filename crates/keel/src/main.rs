@@ -1,5 +1,7 @@
-//! The `keel` command: `keel serve` runs the server until a signal, SHUTDOWN, or a disk that no longer keeps its word;
-//! `keel check` verifies the data folder of a stopped one, `keel salvage` reads what is left of a damaged one, `keel lab` measures.
+//! The `keel` command: `keel serve` runs the server until a signal, SHUTDOWN, or a failure of the log; `keel check`
+//! verifies the data folder of a stopped server, `keel salvage` reads a damaged one, `keel lab` measures.
+
+mod args;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -7,29 +9,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use clap::Parser;
 use keel_runtime::net::Address;
 use keel_runtime::signal::{Signal, Signals};
-use keel_runtime::{Config, Runtime, fiber};
+use keel_runtime::{Config, Runtime, console, fiber, heap};
 use keel_server::inspect::{self, InspectOptions};
 use keel_server::options::Options;
 use keel_server::start::{self, Ended, Server};
+use sd_notify::NotifyState;
+
+use crate::args::{Cli, Command};
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: heap::Heap = heap::Heap::new();
 
-const USAGE: &str = "\
-Keel, an OLTP database server that speaks MariaDB's protocol.
+/// `keel serve --help`.
+const SERVE_HELP: &str = include_str!("serve_help.txt");
 
-usage: keel serve [--datadir=DIR] [--port=N] [--socket=PATH] [--defaults-file=FILE] [--reactor=auto|io_uring|epoll]
-                  [--workers=N] [--any-system-variable=VALUE ...]
-       keel check DIR         verifies the data folder of a stopped server; keel check --help
-       keel salvage DIR OUT   writes what can be read of a damaged data folder as SQL; keel salvage --help
-       keel lab ...           experiments with this and other servers, side by side; keel lab --help
-       keel --version
-
-Without options: data in ./keel-data, 127.0.0.1:3306 and a socket in the data folder. Option names are MariaDB's.";
-
-/// Prints a line; where nobody reads any more, that is no reason to end.
+/// Prints a line. A closed pipe is not a reason to end.
 macro_rules! say {
     ($($text:tt)*) => {{
         use std::io::Write;
@@ -41,33 +38,35 @@ macro_rules! say {
 const WATCH_INTERVAL: Duration = Duration::from_millis(50);
 
 fn main() -> ExitCode {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let result = match args.split_first() {
-        Some((command, rest)) if command == "check" || command == "salvage" => {
-            return inspect_folder(command == "salvage", rest);
+    let cli = Cli::parse();
+    if cli.version {
+        say!("keel {} (MariaDB {})", env!("CARGO_PKG_VERSION"), keel_server::state::VERSION);
+        return ExitCode::SUCCESS;
+    }
+    match cli.command {
+        None => ExitCode::SUCCESS,
+        Some(Command::Serve(serve))
+            if serve.options.iter().any(|option| option == "--help" || option == "-h") =>
+        {
+            say!("{}", SERVE_HELP.trim_end());
+            ExitCode::SUCCESS
         }
-        Some((command, rest)) if command == "lab" => keel_lab::cli::run(rest),
-        Some((command, rest)) if command == "serve" && !rest.iter().any(|arg| arg == "--help") => serve(rest),
-        Some((flag, _)) if flag == "--version" || flag == "-V" => {
-            say!("keel {} (MariaDB {})", env!("CARGO_PKG_VERSION"), keel_server::state::VERSION);
-            Ok(())
-        }
-        Some((flag, _)) if flag == "--help" || flag == "-h" || flag == "serve" => {
-            say!("{USAGE}");
-            Ok(())
-        }
-        Some((other, _)) => Err(format!("no such command: {other}; try keel --help")),
-        None => {
-            say!("{USAGE}");
-            Ok(())
-        }
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(text) => {
-            eprintln!("keel: {text}");
-            ExitCode::FAILURE
-        }
+        Some(Command::Serve(serve)) => match self::serve(&serve.options) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(text) => {
+                console::error(text);
+                ExitCode::FAILURE
+            }
+        },
+        Some(Command::Check(args)) => inspect_folder(&args.options()),
+        Some(Command::Salvage(args)) => inspect_folder(&args.options()),
+        Some(Command::Lab(command)) => match keel_lab::cli::run(&command) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(text) => {
+                eprintln!("keel: {text}");
+                ExitCode::FAILURE
+            }
+        },
     }
 }
 
@@ -79,10 +78,9 @@ fn serve(args: &[String]) -> Result<(), String> {
     let config = Config { workers: options.workers(), reactor: options.reactor, ..Config::default() };
     let runtime = Runtime::start(config).map_err(|error| format!("the runtime cannot start: {error}"))?;
     let server = start::start(options, &runtime).map_err(|error| error.to_string())?;
-    for note in server.notes() {
-        say!("keel: {note}");
-    }
+    server.notes().iter().for_each(console::note);
     announce(&server, &runtime);
+    notify(NotifyState::Ready);
     let asked = Arc::new(AtomicBool::new(false));
     let flag = asked.clone();
     std::thread::spawn(move || {
@@ -90,20 +88,28 @@ fn serve(args: &[String]) -> Result<(), String> {
         flag.store(true, Ordering::SeqCst);
     });
     let ended = runtime.block_on(|| wait(&server, &asked));
+    notify(NotifyState::Stopping);
     if let Ended::Failed(reason) = ended {
         runtime.block_on(|| server.note_failure(&reason));
         return Err(format!("stopped: {reason}; nothing was acknowledged after that"));
     }
-    say!("keel: stopping");
+    console::note("stopping");
     runtime.block_on(|| server.stop()).map_err(|error| error.to_string())?;
-    say!("keel: stopped");
+    console::note("stopped");
     Ok(())
 }
 
-/// Exit code of an inspection that was not possible.
+/// Reports a state to systemd, if it started the process (`Type=notify`).
+fn notify(state: NotifyState<'_>) {
+    if let Err(error) = sd_notify::notify(&[state]) {
+        console::warning(format_args!("the service manager cannot be notified: {error}"));
+    }
+}
+
+/// Exit status of an inspection that was not possible.
 const CANNOT: u8 = 2;
 
-/// Findings go to the standard output, everything else beside it.
+/// Findings go to the standard output, everything else to the standard error.
 struct Terminal;
 
 impl inspect::check::Lines for Terminal {
@@ -116,23 +122,17 @@ impl inspect::check::Lines for Terminal {
     }
 }
 
-/// `keel check`, or `keel salvage`.
-fn inspect_folder(is_salvage: bool, args: &[String]) -> ExitCode {
-    if args.iter().any(|arg| arg == "--help" || arg == "-h") {
-        say!("{}", if is_salvage { inspect::SALVAGE_USAGE } else { inspect::CHECK_USAGE });
-        return ExitCode::SUCCESS;
-    }
-    let parsed = InspectOptions::parse(args, is_salvage).map_err(|error| error.to_string());
-    let done = parsed.and_then(|options| {
-        let runtime = Runtime::start(Config::default()).map_err(|error| error.to_string())?;
+/// `keel check`, or `keel salvage` if the options name an output folder.
+fn inspect_folder(options: &InspectOptions) -> ExitCode {
+    let run = |runtime: Runtime| {
         let lines: Arc<dyn inspect::check::Lines> = Arc::new(Terminal);
-        let run = || match &options.out {
-            Some(out) => inspect::salvage(&options, out, &lines),
-            None => inspect::check(&options, &lines),
+        let inspect = || match &options.out {
+            Some(out) => inspect::salvage(options, out, &lines),
+            None => inspect::check(options, &lines),
         };
-        runtime.block_on(run).map_err(|error| error.to_string())
-    });
-    match done {
+        runtime.block_on(inspect).map_err(|error| error.to_string())
+    };
+    match Runtime::start(Config::default()).map_err(|error| error.to_string()).and_then(run) {
         Ok(verdict) => ExitCode::from(verdict as u8),
         Err(text) => {
             eprintln!("keel: {text}");
@@ -154,14 +154,14 @@ fn wait(server: &Server, asked: &AtomicBool) -> Ended {
     }
 }
 
-/// Says where the server listens and how to connect.
+/// Logs the addresses and how to connect.
 fn announce(server: &Server, runtime: &Runtime) {
-    say!("keel: ready, MariaDB {}, {}", keel_server::state::VERSION, runtime.reactor_name());
+    console::note(format_args!("ready, MariaDB {}, {}", keel_server::state::VERSION, runtime.reactor_name()));
     for address in server.addresses() {
         let how = match address {
             Address::Tcp(tcp) => format!("mariadb -h{} -P{} -uroot", tcp.ip(), tcp.port()),
             Address::Unix(path) => format!("mariadb -S{} -uroot", path.display()),
         };
-        say!("keel: listening on {}    connect: {how}", start::shown(address));
+        console::note(format_args!("listening on {}    connect: {how}", start::shown(address)));
     }
 }

@@ -53,9 +53,17 @@ impl Scan {
     }
 }
 
-/// What a plan takes, about, by its text.
-pub(crate) fn plan_bytes(sql: &[u8]) -> usize {
+/// What a plan takes, about, by its text: for programs without a counting allocator.
+fn estimate(sql: &[u8]) -> usize {
     2048 + 16 * sql.len()
+}
+
+/// Bytes that a plan of that text takes, its successor included, and the text as the key of the plan.
+pub(crate) fn plan_bytes(sql: &[u8], plan: &Plan) -> usize {
+    match plan.heap_bytes() {
+        0 => estimate(sql),
+        counted => counted + sql.len() + size_of::<Plan>(),
+    }
 }
 
 struct Variant {
@@ -121,10 +129,9 @@ impl PlanCache {
             let shard = shard.lock();
             shard.entries.values().flat_map(|e| &e.variants).map(|v| v.bytes).collect::<Vec<_>>()
         });
-        let prepared = self
-            .prepared
-            .iter()
-            .map(|shard| shard.lock().plans.keys().map(|key| plan_bytes(&key.0)).sum::<usize>());
+        let prepared = self.prepared.iter().map(|shard| {
+            shard.lock().plans.iter().map(|(key, (plan, _))| plan_bytes(&key.0, plan)).sum::<usize>()
+        });
         texts.sum::<usize>() + prepared.sum::<usize>()
     }
 
@@ -165,12 +172,12 @@ impl PlanCache {
             oldest.and_then(|oldest| shard.plans.remove(&oldest));
         }
         shard.plans.insert(key, (plan.clone(), now));
-        let mut bytes: usize = shard.plans.keys().map(|(text, _)| plan_bytes(text)).sum();
+        let mut bytes: usize = shard.plans.iter().map(|((text, _), (plan, _))| plan_bytes(text, plan)).sum();
         while bytes > self.shard_bytes_max.load(Ordering::Relaxed) {
             let oldest = shard.plans.iter().min_by_key(|(_, (_, used))| *used).map(|(key, _)| key.clone());
             let Some(oldest) = oldest else { break };
-            bytes -= plan_bytes(&oldest.0);
-            shard.plans.remove(&oldest);
+            let Some((plan, _)) = shard.plans.remove(&oldest) else { break };
+            bytes = bytes.saturating_sub(plan_bytes(&oldest.0, &plan));
         }
     }
 
@@ -244,7 +251,7 @@ impl PlanCache {
         if entry.variants.len() >= VARIANTS_MAX {
             entry.variants.remove(0);
         }
-        entry.variants.push(Variant { bytes: plan_bytes(sql), fixed, plan: plan.clone() });
+        entry.variants.push(Variant { bytes: plan_bytes(sql, plan), fixed, plan: plan.clone() });
         shard.shrink(self.shard_bytes_max.load(Ordering::Relaxed));
     }
 

@@ -1,6 +1,6 @@
 //! The face to the server: statements become plans here, and plans run.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -8,7 +8,7 @@ use keel_base::{SqlError, SqlResult, errors};
 use keel_sql::Literal;
 use keel_sql::ast::{self, Statement};
 use keel_storage::Engine;
-use keel_storage::runtime::time;
+use keel_storage::runtime::{heap, time};
 use keel_value::{SqlType, Value};
 
 use crate::account::Privileges;
@@ -70,6 +70,8 @@ pub struct Params {
     pub values: Vec<Value>,
     /// What the last scan of a text found.
     scan: Scan,
+    /// The heap of the fiber before the text was parsed.
+    heap_start: i64,
 }
 
 /// What a statement is bound for.
@@ -208,6 +210,7 @@ impl Database {
     pub fn cached(&self, session: &mut Session, sql: &[u8], params: &mut Params) -> Option<Arc<Plan>> {
         params.values.clear();
         cache::scan(session, sql, &mut params.scan);
+        params.heap_start = heap::of_fiber();
         if session.temporary.is_empty() {
             return self.plans.find(session, sql, &params.scan, &mut params.values);
         }
@@ -232,7 +235,7 @@ impl Database {
         if plan.memory.get().is_some() {
             return Ok(());
         }
-        let bytes = cache::plan_bytes(sql);
+        let bytes = cache::plan_bytes(sql, plan);
         let taken = Allowance::of_all(bytes as u64, host.clone()).or_else(|| {
             self.plans.forget_prepared();
             Allowance::of_all(bytes as u64, host.clone())
@@ -298,6 +301,7 @@ impl Database {
         let shapes = params.values.iter().map(Shape::of).collect();
         let inputs = Inputs { literals: Some(&parsed.literals), shapes, values: &params.values };
         let plan = Arc::new(self.bind(session, Arc::new(parsed.statement), inputs)?);
+        plan.note_heap(params.heap_start);
         if plan.cacheable
             && let Some(key) = key
         {
@@ -335,6 +339,7 @@ impl Database {
     }
 
     fn bind(&self, session: &Session, statement: Arc<Statement>, inputs: Inputs<'_>) -> SqlResult<Plan> {
+        let heap_start = heap::of_fiber();
         let catalog = self.catalog_of(session);
         let connection = session.vars.connection_collation;
         let types: Vec<SqlType> = match inputs.literals {
@@ -358,7 +363,7 @@ impl Database {
         }
         check::needs(session, &catalog.accounts, &notes.needs)?;
         let wanted = check::union(&notes.needs);
-        Ok(Plan {
+        let plan = Plan {
             kind,
             statement,
             literals: inputs.literals.map(Box::from),
@@ -379,9 +384,12 @@ impl Database {
             needs: notes.needs.into(),
             wanted,
             checked: AtomicU64::new(0),
+            heap_bytes: AtomicUsize::new(0),
             memory: OnceLock::new(),
             successor: ArcSwapOption::empty(),
-        })
+        };
+        plan.note_heap(heap_start);
+        Ok(plan)
     }
 
     fn body(

@@ -1,6 +1,6 @@
 //! A bound and optimised statement, ready to run any number of times.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
@@ -8,6 +8,7 @@ use keel_base::SqlError;
 use keel_sql::Literal;
 use keel_sql::ast::{LockClause, QueryBody, Statement};
 use keel_storage::Isolation;
+use keel_storage::runtime::heap;
 use keel_value::{CollationId, FixedKind, SqlType, TypeKind, Value};
 
 use crate::account::Privileges;
@@ -239,6 +240,8 @@ pub struct Plan {
     pub(crate) wanted: Privileges,
     /// The stamp of the last account that was found to have it ([`crate::account::Access`]).
     pub(crate) checked: AtomicU64,
+    /// Bytes of heap that the plan and its tree keep, as counted while they were made; 0 without a counting allocator.
+    pub(crate) heap_bytes: AtomicUsize,
     /// What it takes of the memory that sessions share, where a statement was prepared from it: as long as it lives.
     pub(crate) memory: OnceLock<Allowance>,
 }
@@ -436,6 +439,19 @@ impl Body {
 }
 
 impl Plan {
+    /// Counts as the plan's what this fiber's heap has grown by since `start`, a reading of [`heap::of_fiber`].
+    pub fn note_heap(&self, start: i64) {
+        let bytes = usize::try_from(heap::of_fiber() - start).unwrap_or(0);
+        self.heap_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes of heap that the plan and its successor keep.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let successor = self.successor.load();
+        let next = successor.as_ref().map_or(0, |next| next.heap_bytes.load(Ordering::Relaxed));
+        self.heap_bytes.load(Ordering::Relaxed) + next
+    }
+
     /// Whether it reads or changes a table of the engine's.
     #[inline]
     pub(crate) fn has_stored_tables(&self) -> bool {

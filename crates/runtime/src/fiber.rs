@@ -80,6 +80,8 @@ pub(crate) struct Core {
     /// The part of it that was spent on locks of others.
     pub locked_nanos: Cell<u64>,
     local: Cell<u64>,
+    /// Its count of [`crate::heap`] while it does not run.
+    heap_bytes: Cell<i64>,
     /// Its place in its worker's list.
     pub place: Cell<usize>,
     /// Number in its world, for traces.
@@ -142,6 +144,7 @@ impl Core {
             waited_nanos: Cell::new(0),
             locked_nanos: Cell::new(0),
             local: Cell::new(0),
+            heap_bytes: Cell::new(0),
             place: Cell::new(0),
             sequence: Cell::new(0),
         }))
@@ -216,7 +219,9 @@ impl Core {
         let outer = CURRENT.replace(Some(self));
         // SAFETY: only the home worker gets here, and the body is not running: it stands in one queue, once.
         let body = unsafe { (*self.body.get()).as_mut() }.expect("a queued fiber has a body");
+        let outer_heap = crate::heap::switch(self.heap_bytes.get());
         let left = body.resume(());
+        self.heap_bytes.set(crate::heap::switch(outer_heap));
         CURRENT.set(outer);
         match left {
             CoroutineResult::Yield(Left::Parked) => false,

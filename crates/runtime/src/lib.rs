@@ -16,8 +16,10 @@
 
 mod blocking;
 mod cgroup;
+pub mod console;
 pub mod fiber;
 pub mod fs;
+pub mod heap;
 pub mod latch;
 pub mod net;
 pub mod rand;

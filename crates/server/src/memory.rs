@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use keel_runtime::sync::{Event, Mutex as FiberMutex};
 use keel_runtime::wait::WaitEvent;
-use keel_runtime::{fiber, system, time};
+use keel_runtime::{fiber, heap, system, time};
 
 use crate::schema::{RowMaker, View, number, text};
 use crate::state::ServerState;
@@ -39,6 +39,12 @@ pub const TEXT_FACTOR: u64 = 40;
 const LOOK: Duration = Duration::from_millis(50);
 /// Parts of its size by which the pool grows and shrinks at a time.
 const STEPS: u64 = 16;
+/// The least time between two requests to the allocator to return unused memory.
+const GIVE_BACK_INTERVAL: Duration = Duration::from_secs(2);
+/// The time until the next one after a request that changed little.
+const GIVE_BACK_PAUSE: Duration = Duration::from_secs(60);
+/// Unused memory that the allocator may always keep.
+const UNUSED_BYTES_KEPT: u64 = 16 * MIB;
 /// How long there must be room before the pool grows again.
 const CALM: Duration = Duration::from_secs(2);
 
@@ -239,9 +245,11 @@ impl Keeper {
     /// Watches until [`Keeper::stop`]; on a fiber of its own.
     pub fn watch(&self, state: &ServerState) {
         let mut calm_since = time::now();
+        let mut returns = Returns::default();
         while !self.stop.is_set() {
             let used = system::memory_used_bytes();
             self.most.fetch_max(used, Relaxed);
+            returns.look(unused_bytes(state, used));
             if !self.pinned.load(Relaxed) {
                 self.balance(state, used, &mut calm_since);
             }
@@ -280,6 +288,47 @@ impl Keeper {
     }
 }
 
+/// Bytes of the process's `used` that are neither a page of the pool nor allocated: the allocator keeps them for later, or
+/// they are stacks and the program's own data. 0 without a counting allocator.
+fn unused_bytes(state: &ServerState, used: u64) -> u64 {
+    match heap::allocated_bytes() {
+        0 => 0,
+        allocated => used.saturating_sub(allocated + pool_used_bytes(state)),
+    }
+}
+
+fn pool_used_bytes(state: &ServerState) -> u64 {
+    let (pool, free) = (state.engine.pool_bytes(), state.engine.pool_bytes_free());
+    pool.saturating_sub(free)
+}
+
+/// When the allocator returns unused memory to the system.
+#[derive(Default)]
+struct Returns {
+    /// Not before this moment.
+    next: Option<time::Instant>,
+    /// Unused bytes at the last request, until its effect is known.
+    before: Option<u64>,
+}
+
+impl Returns {
+    /// Asks for a return if more than [`UNUSED_BYTES_KEPT`] is unused. After a request that returned less than a quarter, the
+    /// next one waits longer: the rest is in use by stacks, or scattered.
+    fn look(&mut self, unused: u64) {
+        let now = time::now();
+        if unused <= UNUSED_BYTES_KEPT || self.next.is_some_and(|next| now < next) {
+            return;
+        }
+        if self.before.take().is_some_and(|before| unused > before / 4 * 3) {
+            self.next = Some(now + GIVE_BACK_PAUSE);
+            return;
+        }
+        heap::give_back();
+        self.before = Some(unused);
+        self.next = Some(now + GIVE_BACK_INTERVAL);
+    }
+}
+
 /// Starts the fiber that watches.
 pub fn start(state: &Arc<ServerState>) {
     let state = state.clone();
@@ -291,9 +340,7 @@ pub fn fill(view: &View<'_>, rows: &mut RowMaker<'_>) {
     let state = view.state;
     let budget = state.keeper.budget(state);
     let work = state.database().host().work_memory();
-    let store = state.engine.status().store;
     let pool = state.engine.pool_bytes();
-    let pool_used = store.pages_total.saturating_sub(store.pages_free) * (pool / store.pages_total.max(1));
     let plans = state.database().plan_bytes() as u64;
     let connections = state.registry.len() as u64;
     let used = system::memory_used_bytes();
@@ -301,8 +348,14 @@ pub fn fill(view: &View<'_>, rows: &mut RowMaker<'_>) {
     let operators = &state.operators;
     let packets = &state.long_packets;
     let texts = &state.long_texts;
+    let parts = work.taken()
+        + operators.used_bytes()
+        + packets.used_bytes()
+        + texts.used_bytes() * TEXT_FACTOR
+        + plans;
+    let other_heap = heap::allocated_bytes().saturating_sub(parts);
     for (name, bound, used, most) in [
-        ("buffer pool", pool, pool_used, None),
+        ("buffer pool", pool, pool_used_bytes(state), None),
         ("work memory", budget.work, work.taken(), Some(work.most())),
         ("operators", operators.bytes_max(), operators.used_bytes(), Some(operators.most_bytes())),
         ("long packets", packets.bytes_max(), packets.used_bytes(), Some(packets.most_bytes())),
@@ -319,11 +372,13 @@ pub fn fill(view: &View<'_>, rows: &mut RowMaker<'_>) {
             connections * CONNECTION_BYTES,
             Some(state.most_connections() * CONNECTION_BYTES),
         ),
+        ("other heap", 0, other_heap, None),
+        ("unused", 0, unused_bytes(state, used), None),
         ("process", budget.limit, used, Some(most)),
     ] {
         rows.row([
             ("CONSUMER", text(name)),
-            ("BYTES_MAX", number(bound)),
+            ("BYTES_MAX", if bound == 0 { keel_value::Value::Null } else { number(bound) }),
             ("BYTES_USED", number(used)),
             ("BYTES_MOST", most.map_or(keel_value::Value::Null, number)),
         ]);

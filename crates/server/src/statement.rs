@@ -7,6 +7,7 @@ use std::sync::Arc;
 use keel_base::{SqlResult, errors};
 use keel_query::account::{Privileges, see};
 use keel_query::{Plan, ResultColumns};
+use keel_runtime::heap;
 use keel_sql::ast::{ExplainTarget, Expr, FlushKind, SetItem, ShowKind, Statement, Xa};
 use keel_sql::{AsSent, ParseOptions};
 use keel_value::collation::{self, Charset, CollationId};
@@ -343,6 +344,7 @@ pub fn prepare(core: &mut Core, text: &[u8]) -> SqlResult<Prepared> {
     }
     core.admit_text(text, false)?;
     let options = parse_options(core, true);
+    let heap_start = heap::of_fiber();
     let parsed = keel_sql::parse(text, &options)?;
     let params = parsed.param_count as usize;
     if matches!(
@@ -356,6 +358,7 @@ pub fn prepare(core: &mut Core, text: &[u8]) -> SqlResult<Prepared> {
     }
     let source = source_of(core, Arc::new(parsed.statement), params)?;
     if let Source::Plan(plan) = &source {
+        plan.note_heap(heap_start);
         check_plan(core, plan)?;
         database.charge_prepared(text, plan, &core.sql.host)?;
         database.share_prepared(&core.sql, text, plan);

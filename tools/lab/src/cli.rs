@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use clap::{Args, Subcommand};
 use keel_testkit::child::catch_interrupts;
 use serde::Serialize;
 
@@ -16,33 +17,47 @@ use crate::report;
 use crate::runner::{Folders, Runner};
 use crate::scenarios;
 
-/// What the command takes.
-pub const USAGE: &str = "\
-usage: keel lab list
-       keel lab run NAME [--engines keel,mariadb,mysql=PROGRAM,HOST:PORT] [--quick|--full] [--pairs N] [--seed N] [--out DIR]
-       keel lab report [--experiments FILE] DIR...
-       keel lab compare A B
+/// The commands of `keel lab`.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Lists the scenarios.
+    List,
+    /// Starts real servers in folders of its own and measures them with sysbench.
+    ///
+    /// Ctrl-C keeps the measurements; the same command continues. The lab logs in to a server at an address as
+    /// KEEL_LAB_USER with KEEL_LAB_PASSWORD, and creates and drops the database keel_lab there.
+    Run(RunOptions),
+    /// Writes the reports of finished runs.
+    Report {
+        /// Write one page over all runs to this file instead of a report in each folder.
+        #[arg(long, value_name = "FILE")]
+        experiments: Option<PathBuf>,
+        /// Folders of results.
+        #[arg(required = true, value_name = "DIR")]
+        dirs: Vec<PathBuf>,
+    },
+    /// Compares two folders of results.
+    Compare {
+        /// The first folder.
+        a: PathBuf,
+        /// The second folder.
+        b: PathBuf,
+    },
+}
 
-`run` starts real servers in folders of its own and measures them with sysbench; results are in DIR (keel-lab/NAME if not said),
-loaded data in the folder `data` beside it. --quick is minutes and the default, --full hours. Ctrl-C keeps what was measured; the same
-command goes on. A server at an address is logged in to as KEEL_LAB_USER with KEEL_LAB_PASSWORD; a database keel_lab is made in it and dropped.";
-
-/// Runs the command with the words behind `keel lab`.
-pub fn run(args: &[String]) -> Result<(), String> {
-    let words: Vec<&str> = args.iter().map(String::as_str).collect();
-    match words.split_first() {
-        None | Some((&("--help" | "-h" | "help"), _)) => {
-            println!("{USAGE}");
-            Ok(())
-        }
-        Some((&"list", [])) => {
+/// Runs a command.
+pub fn run(command: &Command) -> Result<(), String> {
+    match command {
+        Command::List => {
             list();
             Ok(())
         }
-        Some((&"run", rest)) => run_scenario(&RunOptions::parse(rest)?),
-        Some((&"report", rest)) => make_reports(rest),
-        Some((&"compare", [a, b])) => report::compare(Path::new(a), Path::new(b)),
-        _ => Err(format!("no such command of the lab\n{USAGE}")),
+        Command::Run(options) => run_scenario(options),
+        Command::Report { experiments: Some(file), dirs } => {
+            fs::write(file, report::experiments(dirs)).map_err(|error| format!("{}: {error}", file.display()))
+        }
+        Command::Report { experiments: None, dirs } => report::report(dirs),
+        Command::Compare { a, b } => report::compare(a, b),
     }
 }
 
@@ -55,66 +70,33 @@ fn list() {
     }
 }
 
-fn make_reports(words: &[&str]) -> Result<(), String> {
-    match words {
-        ["--experiments", file, dirs @ ..] if !dirs.is_empty() => {
-            let dirs: Vec<PathBuf> = dirs.iter().map(PathBuf::from).collect();
-            fs::write(file, report::experiments(&dirs)).map_err(|error| format!("{file}: {error}"))
-        }
-        [] => Err("which folders?".into()),
-        dirs => report::report(&dirs.iter().map(PathBuf::from).collect::<Vec<_>>()),
-    }
-}
-
-/// What `run` was told.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct RunOptions {
+/// The options of `keel lab run`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct RunOptions {
+    /// The scenario; `keel lab list` names them.
+    #[arg(value_name = "NAME")]
     scenario: String,
+    /// Servers to measure, with commas: keel, mariadb, mysql=PROGRAM, HOST:PORT.
+    #[arg(long, value_name = "LIST")]
     engines: Option<String>,
+    /// Minutes of measurement; the default.
+    #[arg(long, conflicts_with = "full")]
     quick: bool,
+    /// Hours of measurement.
+    #[arg(long)]
+    full: bool,
+    /// Alternating runs of each pair of servers.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pairs: Option<u32>,
+    /// Seed of the order of runs.
+    #[arg(long, value_name = "N")]
     seed: Option<u64>,
+    /// Folder of the results; keel-lab/NAME by default. Loaded data is kept in the folder `data` beside it.
+    #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
 
 impl RunOptions {
-    fn parse(words: &[&str]) -> Result<RunOptions, String> {
-        let mut options = RunOptions {
-            scenario: String::new(),
-            engines: None,
-            quick: true,
-            pairs: None,
-            seed: None,
-            out: None,
-        };
-        let mut words = words.iter().flat_map(|word| match word.split_once('=') {
-            Some((name, value)) if name.starts_with("--") => vec![name, value],
-            _ => vec![*word],
-        });
-        while let Some(word) = words.next() {
-            let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
-            let number = |text: &str| text.parse().map_err(|_| format!("{word}: {text} is not a number"));
-            match word {
-                "--quick" => options.quick = true,
-                "--full" => options.quick = false,
-                "--engines" => options.engines = Some(value()?.to_string()),
-                "--pairs" => options.pairs = Some(number(value()?)? as u32),
-                "--seed" => options.seed = Some(number(value()?)?),
-                "--out" => options.out = Some(PathBuf::from(value()?)),
-                _ if word.starts_with('-') => return Err(format!("no such option: {word}")),
-                _ if options.scenario.is_empty() => options.scenario = word.to_string(),
-                _ => return Err(format!("one scenario at a time: {word}")),
-            }
-        }
-        if options.scenario.is_empty() {
-            return Err(format!("which scenario? keel lab list names them\n{USAGE}"));
-        }
-        if options.pairs == Some(0) {
-            return Err("--pairs 0 measures nothing".into());
-        }
-        Ok(options)
-    }
-
     fn folders(&self) -> Folders {
         let root = Path::new("keel-lab");
         let (out, cache) = match &self.out {
@@ -141,7 +123,7 @@ fn run_scenario(options: &RunOptions) -> Result<(), String> {
     }
     catch_interrupts();
     let (engines, mut skipped) = engines::find(options.engines.as_deref())?;
-    let choice = Choice { engines, quick: options.quick };
+    let choice = Choice { engines, quick: !options.full };
     let plan = (scenario.plan)(&choice);
     skipped.extend(plan.skipped.iter().cloned());
     skipped.extend(without_arms(&choice, &plan));
@@ -185,9 +167,9 @@ fn measure(
     let bench = Bench::new(&folders.out.join("scripts"), cores)?;
     let pairs = options.pairs.unwrap_or(plan.pairs);
     let seed = options.seed.unwrap_or_else(random_seed);
-    let mut runner = Runner::new(scenario, plan, options.quick, pairs, &folders, &bench, seed)?;
+    let mut runner = Runner::new(scenario, plan, !options.full, pairs, &folders, &bench, seed)?;
     let facts =
-        RunFacts { scenario: scenario.name, quick: options.quick, pairs, seed: runner.seed(), skipped };
+        RunFacts { scenario: scenario.name, quick: !options.full, pairs, seed: runner.seed(), skipped };
     let text = serde_json::to_string_pretty(&facts).map_err(|error| error.to_string())?;
     fs::write(folders.out.join("lab.json"), text + "\n").map_err(|error| format!("lab.json: {error}"))?;
     println!("{}: {}", scenario.name, scenario.what);
@@ -248,23 +230,34 @@ impl Lock {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
 
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: RunOptions,
+    }
+
+    fn parse(words: &[&str]) -> Result<RunOptions, clap::Error> {
+        Line::try_parse_from(std::iter::once(&"run").chain(words)).map(|line| line.options)
+    }
+
     #[test]
-    fn options_are_read_and_bad_ones_named() {
-        let options =
-            RunOptions::parse(&["xtradb", "--full", "--pairs=3", "--out", "x", "--engines=mysql=/m"])
-                .unwrap();
-        assert_eq!((options.scenario.as_str(), options.quick, options.pairs), ("xtradb", false, Some(3)));
+    fn options_parse_and_bad_ones_are_refused() {
+        let options = parse(&["xtradb", "--full", "--pairs=3", "--out", "x", "--engines=mysql=/m"]).unwrap();
+        assert_eq!((options.scenario.as_str(), options.full, options.pairs), ("xtradb", true, Some(3)));
         assert_eq!((options.out, options.engines.as_deref()), (Some(PathBuf::from("x")), Some("mysql=/m")));
         for bad in [
             &["xtradb", "--pairs", "many"][..],
             &["xtradb", "--pairs", "0"],
+            &["xtradb", "--quick", "--full"],
             &[],
             &["a", "b"],
             &["a", "--what"],
         ] {
-            assert!(RunOptions::parse(bad).is_err(), "{bad:?}");
+            assert!(parse(bad).is_err(), "{bad:?}");
         }
     }
 

@@ -26,7 +26,7 @@ fn ends_with(server: &mut Server, options: &[&str], reason: &str) {
     assert_eq!(status.code(), Some(1), "{log}");
     // A connection that ends meanwhile may have the last word.
     let mut lines = log.lines();
-    assert!(lines.any(|line| line.starts_with("keel: stopped: ") && line.contains(reason)), "{log}");
+    assert!(lines.any(|line| line.contains("[ERROR] keel: stopped: ") && line.contains(reason)), "{log}");
     server.set_options(&[]);
     server.launch().expect("starts again");
     let found = ledger::verify(&mut server.client().expect("connects"), &told)

@@ -13,7 +13,7 @@ use std::path::Path;
 use keel_runtime::fs::{self, FileLock};
 
 pub use check::check;
-pub use options::{CHECK_USAGE, Format, InspectOptions, SALVAGE_USAGE};
+pub use options::{Format, InspectOptions, parse_bytes};
 pub use salvage::salvage;
 
 /// How an inspection ended, as the process's exit code says it.

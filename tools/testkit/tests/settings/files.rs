@@ -96,7 +96,7 @@ fn the_reports_files_start_it_and_each_setting_has_a_line() {
         let read = || fs::read_to_string(server.dir.join("server.log")).expect("a log");
         until("the server says where it listens", || read().contains("listening on"));
         let log = read();
-        let said: Vec<&str> = log.lines().filter_map(|line| line.strip_prefix("keel: ")).collect();
+        let said: Vec<&str> = log.lines().filter_map(|line| Some(line.split_once("] keel: ")?.1)).collect();
         for line in *lines {
             assert!(said.contains(line), "{file}: no line\n{line}\nin\n{log}");
         }
