@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: run build test bench tools
+.PHONY: run build test bench tools deb
 
 run: build
 	target/release/keel serve --datadir=keel-data
@@ -19,3 +19,8 @@ test: tools build
 
 bench: tools build
 	$(CARGO) x bench
+
+# A Debian package with a systemd unit: target/debian/keel_*.deb.
+deb: build
+	command -v cargo-deb >/dev/null || $(CARGO) install --locked cargo-deb
+	$(CARGO) deb --package keel --no-build
