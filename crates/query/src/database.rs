@@ -27,6 +27,7 @@ use crate::memory::Allowance;
 use crate::plan::{Body, Dependency, Notes, Plan, Shape, StatementKind, TableUse};
 use crate::point::PointSelect;
 use crate::read_lock::Gates;
+use crate::read_only::ReadOnly;
 use crate::select;
 use crate::session::Session;
 use crate::waits::RingLock;
@@ -47,6 +48,7 @@ pub struct Database {
     /// Owned by the definition that changes the catalog.
     definition_lock: Arc<TableLock>,
     gates: Gates,
+    read_only: ReadOnly,
     branches: Branches,
     plans: PlanCache,
     /// `innodb_online_alter_log_max_size`.
@@ -97,6 +99,7 @@ impl Database {
             catalog_tree,
             definition_lock,
             gates: Gates::default(),
+            read_only: ReadOnly::default(),
             branches: Branches::default(),
             plans: PlanCache::new(),
             online_log_max: AtomicU64::new(ONLINE_LOG_MAX),
@@ -153,6 +156,12 @@ impl Database {
     /// What the global read lock closes.
     pub(crate) fn gates(&self) -> &Gates {
         &self.gates
+    }
+
+    /// `read_only`.
+    #[inline]
+    pub(crate) fn read_only(&self) -> &ReadOnly {
+        &self.read_only
     }
 
     /// Octets that the keys may take which are written while a table is altered.
@@ -289,6 +298,7 @@ impl Database {
         parsed: keel_sql::Parsed,
         params: &mut Params,
     ) -> SqlResult<Arc<Plan>> {
+        self.refuse_by_names(session, &parsed.statement)?;
         let options = cache::parse_options(session);
         let known =
             cache::literal_values(session, sql, &parsed.literals, &options, &mut params.values).is_some();

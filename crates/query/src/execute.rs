@@ -94,6 +94,7 @@ impl Database {
         if matches!(plan.body, Body::Direct) {
             return self.direct(session, plan, params, sink);
         }
+        self.refuse_early(session, plan)?;
         self.check_access(session, plan)?;
         if plan.has_stored_tables() {
             session.refuse_in_closed_branch()?;
@@ -146,7 +147,7 @@ impl Database {
         params: &[Value],
         sink: &mut dyn RowSink,
     ) -> SqlResult<Completion> {
-        refuse_read_only(session, plan)?;
+        self.refuse_write(session, plan)?;
         let before = session.transaction.locks.len();
         let plan = match self.lock_tables(session, plan, params) {
             Err(error) if error.code == code::LOCK_DEADLOCK => return Err(self.undo(session, error)),
@@ -281,7 +282,7 @@ impl Database {
         sink: &mut dyn RowSink,
     ) -> SqlResult<Completion> {
         // Bound anew it may write where it did not.
-        refuse_read_only(session, plan)?;
+        self.refuse_write(session, plan)?;
         if plan.has_stored_tables() {
             self.open_if_needed(session);
         }
@@ -300,6 +301,7 @@ impl Database {
             session.vars.next_isolation = None;
         }
         session.locks_reads = locks_reads;
+        session.transaction.writes_lasting |= plan.changes_lasting();
         if let Some(most) = &plan.rows_examined {
             session.examined.most = rows_examined(session, plan, most, params)?;
         }
@@ -441,6 +443,7 @@ impl Database {
             Statement::DropView { names, .. } => &names[..],
             _ => &[],
         };
+        self.refuse_by_names(session, &plan.statement)?;
         session.refuse_same_name(listed.iter().map(|name| (name, None)))?;
         if plan.kind.defines_temporary() {
             session.refuse_in_closed_branch()?;
@@ -466,7 +469,13 @@ impl Database {
         check::definition(session, &self.catalog_now(), &plan.statement)?;
         let writes = plan.kind.defines() && !self.concerns_temporary(session, &plan.statement)
             || matches!(plan.kind, StatementKind::Analyze | StatementKind::Optimize);
-        self.within_gate(session, writes, |session| self.direct_within(session, plan, params, sink))
+        self.within_gate(session, writes, |session| {
+            // The switch to read_only=1 may have held it back at the gate.
+            if writes {
+                self.refuse_by_names(session, &plan.statement)?;
+            }
+            self.direct_within(session, plan, params, sink)
+        })
     }
 
     /// The same for a statement that the global read lock has let pass.
@@ -478,7 +487,14 @@ impl Database {
         sink: &mut dyn RowSink,
     ) -> SqlResult<Completion> {
         match &*plan.statement {
-            Statement::StartTransaction(how) => self.begin(session, *how)?,
+            Statement::StartTransaction(how) => {
+                if how.read_only == Some(false) && self.refuses_writes(session) {
+                    self.commit(session)?;
+                    session.named_locks.release();
+                    self.refuse_writes(session)?;
+                }
+                self.begin(session, *how)?
+            }
             Statement::Commit(completion) => self.end_transaction(session, *completion, true)?,
             Statement::Rollback(completion) => self.end_transaction(session, *completion, false)?,
             Statement::Savepoint(name) => self.savepoint(session, name)?,
@@ -528,6 +544,17 @@ pub(crate) fn before_names(session: &Session, statement: &Statement, error: SqlE
         return errors::cant_execute_in_read_only_transaction();
     }
     error
+}
+
+impl Database {
+    /// Tables that last are written neither in READ ONLY transactions nor by accounts that `read_only` concerns.
+    fn refuse_write(&self, session: &Session, plan: &Plan) -> SqlResult<()> {
+        refuse_read_only(session, plan)?;
+        match self.refuses_writes(session) && (plan.needs_writes() || plan.locks_view) {
+            true => self.refuse_writes(session),
+            false => Ok(()),
+        }
+    }
 }
 
 /// READ ONLY transactions write no tables that last.

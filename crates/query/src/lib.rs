@@ -40,6 +40,7 @@ mod memory;
 mod plan;
 mod point;
 mod read_lock;
+mod read_only;
 pub mod result;
 mod running;
 pub mod select;

@@ -379,6 +379,7 @@ impl Database {
             let (mut wanted, names) = self.wanted(session, tables)?;
             if session.named_locks.pass.is_none() && wanted.iter().any(|wanted| wanted.write) {
                 session.named_locks.pass = Some(self.pass_to_write(session)?);
+                self.refuse_writes(session)?;
             }
             // Where many want the same tables, trying alone may never find all of them free.
             let in_order = rounds >= ROUNDS_OF_TRYING;

@@ -41,6 +41,9 @@ pub(crate) fn run(
         MaintainOp::Repair => "repair",
         MaintainOp::Checksum => return crate::checksum::run(database, session, what, sink),
     };
+    if database.analyzes_lasting(session, what) {
+        database.refuse_writes(session)?;
+    }
     sink.columns(&columns())?;
     let mut rows = 0;
     for name in &what.tables {
@@ -115,12 +118,22 @@ fn report(
         return Ok(report_virtual(session, op, &table, name));
     }
     let mut lines = Lines::new();
+    let refused = || {
+        let refused = if table.is_temporary() { Ok(()) } else { database.refuse_writes(session) };
+        refused.err().map(|error| ("Error", error.message.into_owned()))
+    };
+    if op == MaintainOp::Repair
+        && let Some(refused) = refused()
+    {
+        return Ok(vec![refused, ("error", "Corrupt".to_string())]);
+    }
     if op == MaintainOp::Analyze && gathers(session, what) {
         if table.is_temporary() {
             let refused = what.persistent.as_ref().map(|_| ("error", "Invalid argument".to_string()));
             return Ok(refused.map_or_else(|| status("OK"), |line| vec![line]));
         }
         lines.push(("status", "Engine-independent statistics collected".to_string()));
+        lines.extend(refused());
         if !what.persistent.as_ref().is_none_or(|named| has_all(&table, named)) {
             lines.push(("error", "Invalid argument".to_string()));
             return Ok(lines);

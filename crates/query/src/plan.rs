@@ -478,6 +478,21 @@ impl Plan {
         self.dependencies.iter().any(|dependency| dependency.locked && !dependency.table.is_temporary())
     }
 
+    /// Whether `read_only` concerns it. Tables that an UPDATE or DELETE of several only reads do not count.
+    pub(crate) fn needs_writes(&self) -> bool {
+        match self.kind {
+            StatementKind::UpdateMulti | StatementKind::DeleteMulti => {
+                self.dependencies.iter().any(|read| read.written && !read.table.is_temporary())
+            }
+            _ => self.writes_lasting(),
+        }
+    }
+
+    /// Whether it changes rows that last. One that only locks them does not.
+    pub(crate) fn changes_lasting(&self) -> bool {
+        !matches!(self.kind, StatementKind::Select | StatementKind::Do) && self.needs_writes()
+    }
+
     /// Tables that it reads or changes.
     pub fn table_count(&self) -> usize {
         self.dependencies.len()

@@ -22,6 +22,8 @@ pub struct TransactionState {
     isolation: Option<Isolation>,
     /// A temporary table was made or dropped, which nothing takes back.
     temporary: bool,
+    /// A statement that changes rows of tables that last has run.
+    pub(crate) writes_lasting: bool,
     savepoints: Vec<SavepointHere>,
     /// What XA START began.
     pub(crate) branch: Option<Box<Branch>>,
@@ -135,12 +137,19 @@ impl Database {
     }
 
     /// COMMIT: waits until it is durable. What the global read lock of another session does not let pass in time is rolled
-    /// back.
+    /// back, and so is what an account has written that `read_only` concerns.
     pub fn commit(&self, session: &mut Session) -> SqlResult<()> {
         if !session.txn.as_ref().is_some_and(keel_storage::Txn::has_writes) {
             return self.commit_within(session);
         }
-        match self.pass_to_commit(session) {
+        let passed = self.pass_to_commit(session).and_then(|pass| {
+            // The switch to read_only=1 has closed the gate: it is read behind it.
+            if session.transaction.writes_lasting {
+                self.refuse_writes(session)?;
+            }
+            Ok(pass)
+        });
+        match passed {
             Ok(_pass) => self.commit_within(session),
             Err(error) => {
                 // The reason says more than what may go wrong then.
@@ -317,6 +326,7 @@ fn end(session: &mut Session) {
     state.read_only = false;
     state.isolation = None;
     state.temporary = false;
+    state.writes_lasting = false;
     state.savepoints.clear();
     state.release_locks();
 }

@@ -292,7 +292,7 @@ impl Database {
     /// XA PREPARE: waits until it is durable.
     pub fn xa_prepare(&self, session: &mut Session, xid: &ast::Xid) -> SqlResult<()> {
         let xid = session.branch_in(xid, State::Idle)?.xid.clone();
-        let _pass = match self.pass_to_end(session, session.txn.as_ref()) {
+        let _pass = match self.pass_to_end(session, session.txn.as_ref(), false) {
             Ok(pass) => pass,
             Err(error) => {
                 session.push_error(&error);
@@ -387,17 +387,21 @@ impl Database {
         rolled_back
     }
 
-    /// What the end of a prepared branch needs while others have the global read lock. Waits.
-    fn pass_to_end(&self, session: &Session, txn: Option<&Txn>) -> SqlResult<Option<Pass>> {
-        match txn {
-            Some(txn) if txn.has_writes() => self.pass_to_commit(session),
-            _ => Ok(None),
+    /// What the end of a prepared branch needs while others have the global read lock. Waits. `read_only` refuses a commit.
+    fn pass_to_end(&self, session: &Session, txn: Option<&Txn>, commit: bool) -> SqlResult<Option<Pass>> {
+        if !txn.is_some_and(Txn::has_writes) {
+            return Ok(None);
         }
+        let pass = self.pass_to_commit(session)?;
+        if commit {
+            self.refuse_writes(session)?;
+        }
+        Ok(pass)
     }
 
     /// Ends the session's branch that is prepared; where it cannot in time, it stays. Waits.
     fn end_prepared(&self, session: &mut Session, commit: bool) -> SqlResult<()> {
-        match self.pass_to_end(session, session.txn.as_ref()) {
+        match self.pass_to_end(session, session.txn.as_ref(), commit) {
             Ok(_pass) => self.end_branch(session, commit),
             Err(error) => Err(session.failed_end(error)),
         }
@@ -436,7 +440,7 @@ impl Database {
         }
         let name = Xid::new(xid).name;
         let mut free = self.branches().take(&name).ok_or_else(errors::xaer_nota)?;
-        let _pass = match self.pass_to_end(session, free.txn.as_ref()) {
+        let _pass = match self.pass_to_end(session, free.txn.as_ref(), commit) {
             Ok(pass) => pass,
             Err(error) => {
                 self.branches().set(&name, Owner::Nobody(free));

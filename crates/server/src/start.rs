@@ -155,6 +155,7 @@ pub fn start_on_fiber(options: Options) -> Result<Server, StartError> {
     if state.globals.named("skip_grant_tables").is_on() {
         database.skip_grants();
     }
+    database.start_read_only(state.globals.named("read_only").is_on());
     state.engine.set_deadlock_search(state.globals.named("innodb_deadlock_detect").is_on());
     database.set_online_log_max(state.globals.named("innodb_online_alter_log_max_size").as_u64());
     state.set_database(database);

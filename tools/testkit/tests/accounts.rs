@@ -56,7 +56,7 @@ fn every_user_may_do_what_mariadb_lets_it() {
     }
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/accounts");
     let mut different = Vec::new();
-    for name in ["definitions.steps", "statements.steps"] {
+    for name in ["definitions.steps", "statements.steps", "read_only.steps"] {
         let text = std::fs::read_to_string(folder.join(name)).expect("readable");
         for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.starts_with('#')) {
             let (user, sql) = line.split_once(": ").expect("user: statement");

@@ -66,8 +66,10 @@ impl Database {
         if session.is_read_only() {
             return Err(keel_base::errors::cant_execute_in_read_only_transaction());
         }
+        self.refuse_writes(session)?;
         let mut outcome = Ok(());
         self.within_gate(session, true, |session| {
+            self.refuse_writes(session)?;
             let mut definition = self.definition(session)?;
             let accounts = Accounts::clone(&definition.catalog.accounts);
             let mut changes = Edit { accounts, put: Vec::new(), removed: Vec::new() };

@@ -50,6 +50,7 @@ impl Database {
         };
         let wanted = wanted(session, privileges, on, grant.grant_option)?;
         self.check_grantor(session, &wanted)?;
+        self.refuse_writes(session)?;
         if let Level::Table(database, table) = &wanted.level
             && !revoke
         {

@@ -27,6 +27,8 @@ pub enum What {
     Variable(VarId),
     /// A variable by a name that is not MariaDB's.
     Meant(VarId, &'static Past),
+    /// Nothing: why.
+    Nothing(&'static str),
     /// Nothing.
     Past(&'static Past),
     /// An option of Keel's own, or TLS on and off.
@@ -66,7 +68,7 @@ pub fn verdict(effect: Effect, chosen: bool) -> (State, &'static str) {
         Effect::Acts => (State::Acts, ""),
         Effect::Chosen(_) if chosen => (State::Acts, ""),
         Effect::Chosen(how) | Effect::Automatic(how) => (State::Automatic, how),
-        Effect::Fixed(why) | Effect::None(why) => (State::NoEffect, why),
+        Effect::Fixed(why) | Effect::None(why) | Effect::Refused(why) => (State::NoEffect, why),
     }
 }
 
@@ -103,6 +105,7 @@ impl fmt::Display for Line<'_> {
                 }
                 _ => write!(f, "no effect because {}", past.why),
             },
+            What::Nothing(why) => write!(f, "no effect because {why}"),
             What::Option => f.write_str("acts"),
             What::Unknown => f.write_str("no effect because the name is unknown, which loose_ allows"),
         }
@@ -167,7 +170,7 @@ pub fn fill(view: &View<'_>, rows: &mut RowMaker<'_>) {
         let (state, why) = match past.was {
             Was::Obsolete(version) => (State::Obsolete, format!("since {version}: {}", past.why)),
             Was::Foreign(version) => (State::NoEffect, format!("{} (a name of {version})", past.why)),
-            Was::Idle => (State::NoEffect, past.why.into()),
+            Was::Idle | Was::Refused(_) => (State::NoEffect, past.why.into()),
             Was::Renamed(_) | Was::Misspelt => continue,
         };
         rows.row([

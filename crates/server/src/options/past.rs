@@ -1,8 +1,8 @@
 //! Names that are no system variables of MariaDB 10.11 and yet stand in option files: of older versions, of MySQL, XtraDB and
 //! TencentDB, options that never were variables, and misspelt ones that are in print.
 //!
-//! `past.tsv` lists them. A name is there only if nobody loses access control, data or replication by its being passed over;
-//! all others stay unknown, as in MariaDB.
+//! `past.tsv` lists them. A name is passed over only if nobody loses access control, data or replication by that. What asks for
+//! more than the server does is refused with a reason. A name that ends with `*` stands for all options of a plugin.
 
 use std::sync::LazyLock;
 
@@ -21,6 +21,8 @@ pub enum Was {
     Renamed(&'static str),
     /// In print, but no version has it.
     Misspelt,
+    /// It asks for what the server does not do. These values are taken; where none is listed, those that switch it off.
+    Refused(&'static str),
 }
 
 /// A name of the table.
@@ -51,15 +53,41 @@ fn read_line(line: &'static str) -> Past {
         "foreign" => Was::Foreign(version),
         "renamed" => Was::Renamed(version),
         "misspelt" => Was::Misspelt,
+        "refused" => Was::Refused(version),
         "idle" => Was::Idle,
         other => panic!("past.tsv: {other}"),
     };
     Past { name, was, means, why }
 }
 
-/// What is known of a name.
+/// What is known of a name, itself or as one of a plugin's options.
 pub fn find(name: &str) -> Option<&'static Past> {
-    BY_NAME.get(name).copied()
+    BY_NAME.get(name).copied().or_else(|| {
+        let of_plugin =
+            |past: &&Past| past.name.strip_suffix('*').is_some_and(|plugin| name.starts_with(plugin));
+        TABLE.iter().filter(of_plugin).max_by_key(|past| past.name.len())
+    })
+}
+
+/// Whether the table has this very name, not only its plugin.
+pub fn is_exactly(name: &str) -> bool {
+    BY_NAME.contains_key(name)
+}
+
+/// Values that switch an option off.
+const OFF: &[&str] = &["", "0", "off", "false", "no", "none", "disabled"];
+
+impl Past {
+    /// Why a value is refused; a name without a value switches the option on.
+    pub fn refusal(&self, value: Option<&str>) -> Option<&'static str> {
+        let Was::Refused(taken) = self.was else { return None };
+        let value = value.unwrap_or("on").trim().to_ascii_lowercase();
+        let is_taken = match taken {
+            "" => OFF.contains(&value.as_str()),
+            taken => taken.split(',').any(|word| word == value),
+        };
+        (!is_taken).then_some(self.why)
+    }
 }
 
 /// All of them, by name.

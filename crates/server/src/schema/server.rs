@@ -234,7 +234,7 @@ fn comment(variable: &Variable) -> String {
         Effect::Acts => "Acts as in MariaDB".into(),
         Effect::Chosen(how) => format!("Acts as in MariaDB; without a value automatic: {how}"),
         Effect::Automatic(how) => format!("Automatic: {how}"),
-        Effect::None(why) | Effect::Fixed(why) => format!("No effect: {why}"),
+        Effect::None(why) | Effect::Fixed(why) | Effect::Refused(why) => format!("No effect: {why}"),
     }
 }
 

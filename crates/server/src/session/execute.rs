@@ -133,6 +133,7 @@ impl ClientSession {
         let rest = parsed.rest_offset;
         let form = Form { more: rest.is_some(), ..TEXT };
         let database = self.core.state.database().clone();
+        database.refuse_by_names(&self.core.sql, &parsed.statement)?;
         let plan = database.prepare(&mut self.core.sql, Arc::new(parsed.statement), parsed.param_count)?;
         self.run_plan(conn, &plan, &[], form, None)?;
         Ok(rest)

@@ -67,6 +67,8 @@ pub enum Effect {
     Chosen(&'static str),
     /// Its value is what it shows, whatever is given: why.
     Fixed(&'static str),
+    /// Another value than the default promises what the server does not do: it is refused, for this reason.
+    Refused(&'static str),
     /// Keel does this by itself: how.
     Automatic(&'static str),
     /// Nothing: why.
@@ -194,6 +196,36 @@ pub fn table() -> &'static Table {
     &TABLE
 }
 
+/// Why options of replication and clustering do nothing: a value that is given would promise copies that nobody makes.
+const NOT_COPIED: &[&str] =
+    &["there is no replication yet", "there is no binary log yet", "there is no Galera"];
+
+impl Variable {
+    /// Whether its value is the default, whatever is given.
+    pub fn is_fixed(&self) -> bool {
+        matches!(self.effect, Effect::Fixed(_))
+    }
+
+    /// Whether a value that the start is given is shown.
+    pub fn keeps_given(&self) -> bool {
+        match self.effect {
+            Effect::Fixed(_) => false,
+            Effect::None(why) => !NOT_COPIED.contains(&why),
+            _ => true,
+        }
+    }
+
+    /// Why a value is refused, where it promises what the server does not do.
+    pub fn refusal(&self, setting: &Setting) -> Option<&'static str> {
+        match self.effect {
+            Effect::Refused(why) if !setting.as_text().is_empty() || setting.is_on() => {
+                (*setting != self.default).then_some(why)
+            }
+            _ => None,
+        }
+    }
+}
+
 impl Table {
     fn read(text: &'static str) -> Table {
         let variables: Vec<Variable> = text.lines().map(read_line).collect();
@@ -256,6 +288,7 @@ fn read_line(line: &'static str) -> Variable {
         ("*", how) => Effect::Chosen(how),
         ("=", why) => Effect::Fixed(why),
         ("~", why) => Effect::Automatic(why),
+        ("!", why) => Effect::Refused(why),
         (_, why) => Effect::None(why),
     };
     Variable {

@@ -36,6 +36,8 @@ enum Change {
     AutomaticPool,
     /// Nobody chose the value of this variable any more.
     Unchosen(VarId),
+    /// SET named this variable: a note says so where it has no effect.
+    Note(VarId),
     /// What SET TRANSACTION says without a scope, and `SET @@tx_isolation` likewise.
     NextTransaction {
         isolation: Option<Isolation>,
@@ -81,6 +83,7 @@ fn check(core: &mut Core, item: &SetItem, params: &[Value], changes: &mut Vec<Ch
                 }
                 None => Accepted::exactly(default_value(core, id, global)?),
             };
+            refuse_promise(table().get(id), &accepted.setting)?;
             report_truncation(core, table().get(id), accepted.truncated_from)?;
             if table().get(id).name == "sql_log_bin" && !global && core.sql.in_transaction() {
                 return Err(errors::inside_transaction_prevents_switch_sql_log_bin());
@@ -93,7 +96,9 @@ fn check(core: &mut Core, item: &SetItem, params: &[Value], changes: &mut Vec<Ch
                 return Ok(());
             }
             push_system(core, id, global, accepted.setting, changes)?;
-            if global && value.is_none() {
+            if value.is_some() {
+                changes.push(Change::Note(id));
+            } else if global {
                 changes.push(Change::Unchosen(id));
             }
             Ok(())
@@ -122,6 +127,17 @@ fn check(core: &mut Core, item: &SetItem, params: &[Value], changes: &mut Vec<Ch
             let database = core.state.database().clone();
             database.set_password(&mut core.sql, user.as_ref(), password)
         }
+    }
+}
+
+/// 1235 for a value that promises what the server does not do.
+fn refuse_promise(variable: &Variable, setting: &Setting) -> SqlResult<()> {
+    match variable.refusal(setting) {
+        Some(why) => {
+            let what = format!("{}={}: {why}", variable.name, setting.show());
+            Err(errors::not_supported_yet(what))
+        }
+        None => Ok(()),
     }
 }
 
@@ -273,6 +289,11 @@ fn check_value(core: &Core, id: VarId, global: bool, value: &Value) -> SqlResult
                 }
                 _ => Err(errors::wrong_value_for_var(name, shown(value))),
             }
+        }
+        "read_only" => {
+            let accepted = value::accept(variable, value)?;
+            core.state.database().check_set_read_only(&core.sql)?;
+            Ok(accepted)
         }
         "log_output" if matches!(value, Value::Bytes(text) if text.is_empty()) => {
             Err(errors::wrong_value_for_var(name, ""))
@@ -615,6 +636,8 @@ fn perform(core: &mut Core, change: Change) -> SqlResult<()> {
             }
         }
         Change::Results(collation) => core.sql.vars.results_collation = collation,
+        Change::Note(id) => note_without_effect(core, table().get(id)),
+        Change::System { id, .. } if table().get(id).is_fixed() => {}
         Change::System { id, global: true, setting } => {
             let variable = table().get(id);
             let state = core.state.clone();
@@ -623,11 +646,13 @@ fn perform(core: &mut Core, change: Change) -> SqlResult<()> {
                 name if name.contains("log") => Some(&state.logs.changing),
                 _ => None,
             };
+            if variable.name == "read_only" {
+                state.database().set_read_only(&mut core.sql, setting.is_on())?;
+            }
             let _in_order = in_order.map(|lock| lock.lock());
             let setting = apply::global(core, variable.name, setting)?;
             core.state.globals.set(id, setting);
             choose(core, id, true);
-            note_without_effect(core, variable);
         }
         Change::System { id, global: false, setting } => perform_session(core, id, setting)?,
     }
@@ -642,9 +667,9 @@ fn choose(core: &mut Core, id: VarId, chosen: bool) {
 
 /// Says so where a changed variable has no effect here.
 fn note_without_effect(core: &mut Core, variable: &Variable) {
-    if let Effect::None(why) | Effect::Fixed(why) = variable.effect {
+    if let Effect::None(why) | Effect::Fixed(why) | Effect::Refused(why) = variable.effect {
         let message = format!("'{}' has no effect on this server: {why}", variable.name);
-        if core.sql.vars.sql_notes && core.setting("sql_warnings").is_on() {
+        if core.sql.vars.sql_notes && core.state.globals.named("keel_note_without_effect").is_on() {
             core.sql.push_warning(Warning { level: Level::Note, code: 1105, message: message.into() });
         }
     }

@@ -232,7 +232,6 @@ const PROBES: &[Probe] = &[
         "CREATE OR REPLACE TABLE $ (a INT); SET {name}={}; SHOW CREATE TABLE $",
     ),
     ("sql_select_limit", ["1", "10"], "ROWS SET {name}={}; SELECT a FROM $"),
-    ("sql_warnings", ["0", "1"], "SET {name}={}; SET GLOBAL aria_group_commit='none'; SHOW WARNINGS"),
     ("time_zone", ["'+00:00'", "'+01:00'"], "SET {name}={}; SELECT FROM_UNIXTIME(0)"),
     ("timestamp", ["1", "2"], "SET {name}={}; SELECT NOW()"),
     (

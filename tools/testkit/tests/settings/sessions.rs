@@ -244,6 +244,55 @@ const PROOFS: &[Proof] = &[
     ("net_write_timeout", |world, name| {
         is_cut_off(world, name, "SELECT REPEAT('a', 1000000) FROM seq_1_to_1000");
     }),
+    ("keel_note_without_effect", |world, name| {
+        let note = |world: &mut World, sql: &str| {
+            run(&mut world.root, sql);
+            let shown = world.root.one("SHOW WARNINGS").expect("rows").strings();
+            shown.into_iter().map(|row| (row[1].clone(), row[2].clone())).collect::<Vec<_>>()
+        };
+        assert!(note(world, "SET GLOBAL key_buffer_size=8388608").is_empty());
+        run(&mut world.root, &format!("SET GLOBAL {name}=1"));
+        for (sql, variable) in [
+            ("SET GLOBAL key_buffer_size=8388608", "key_buffer_size"),
+            ("SET SESSION unique_checks=0", "unique_checks"),
+            ("SET GLOBAL sync_binlog=1", "sync_binlog"),
+            ("SET GLOBAL query_cache_size=0, key_buffer_size=DEFAULT", "query_cache_size"),
+        ] {
+            let notes = note(world, sql);
+            assert_eq!((notes.len(), notes[0].0.as_str()), (1, "1105"), "{sql}: {notes:?}");
+            assert!(notes[0].1.contains(&format!("'{variable}' has no effect")), "{sql}: {notes:?}");
+        }
+        let notes = note(world, "SET SESSION sort_buffer_size=65536");
+        assert!(notes.iter().all(|(_, text)| !text.contains("sort_buffer_size")), "{notes:?}");
+        assert_eq!(run(&mut world.root, "SELECT @@GLOBAL.sync_binlog"), "0");
+        run(&mut world.root, "SET SESSION unique_checks=1, sort_buffer_size=DEFAULT");
+        run(&mut world.root, &format!("SET GLOBAL {name}=0"));
+    }),
+    ("read_only", |world, name| {
+        let login = Login { user: "reader".into(), database: Some("d".into()), ..Login::default() };
+        run(&mut world.root, "CREATE USER reader@'%'");
+        run(&mut world.root, "GRANT ALL ON d.* TO reader@'%'");
+        run(&mut world.root, "CREATE OR REPLACE TABLE d.read_alone (a INT)");
+        let mut reader = Client::connect(&world.server.unix(), &login).expect("connects");
+        run(&mut reader, "START TRANSACTION");
+        run(&mut reader, "INSERT INTO read_alone VALUES (1)");
+        run(&mut world.root, &format!("SET GLOBAL {name}=1"));
+        for refused in ["COMMIT", "INSERT INTO read_alone VALUES (2)", "CREATE TABLE read_more (a INT)"] {
+            assert_eq!(reader.one(refused).expect("answers").error_code(), Some(1290), "{refused}");
+        }
+        assert_eq!(run(&mut reader, "SELECT COUNT(*) FROM read_alone"), "0");
+        run(&mut world.root, "INSERT INTO d.read_alone VALUES (3)");
+        run(&mut world.root, &format!("SET GLOBAL {name}=0"));
+        // A session that has locked a table for writing holds the switch up.
+        run(&mut reader, "LOCK TABLES read_alone WRITE");
+        run(&mut world.root, "SET lock_wait_timeout=1");
+        let switched = world.root.one(&format!("SET GLOBAL {name}=1")).expect("answers");
+        assert_eq!(switched.error_code(), Some(1205));
+        assert_eq!(run(&mut world.root, "SELECT @@GLOBAL.read_only"), "0");
+        run(&mut world.root, "SET lock_wait_timeout=DEFAULT");
+        run(&mut reader, "UNLOCK TABLES");
+        run(&mut world.root, "DROP USER reader@'%'");
+    }),
     ("require_secure_transport", |world, _| {
         let plain = |world: &World| Client::connect(&world.server.tcp(), &Login::default()).is_ok();
         assert!(plain(world));
