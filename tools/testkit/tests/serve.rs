@@ -129,3 +129,86 @@ fn few_descriptors_lower_the_number_of_connections() {
     child.wait().expect("has ended");
     fs::remove_dir_all(dir).ok();
 }
+
+/// Debian's files of `mariadb-server` and its recommended plugins, as they are installed.
+const DEBIAN: &[(&str, &str)] = &[
+    ("my.cnf", "[client-server]\nsocket = s.sock\n!includedir conf.d/\n!includedir mariadb.conf.d/\n"),
+    (
+        "mariadb.conf.d/50-server.cnf",
+        "[server]\n[mysqld]\npid-file = /run/mysqld/mysqld.pid\nbasedir = /usr\n#datadir = /var/lib/mysql\n\
+         bind-address = 127.0.0.1\n#key_buffer_size = 128M\nexpire_logs_days = 10\n\
+         character-set-server  = utf8mb4\ncollation-server      = utf8mb4_general_ci\n\
+         [embedded]\n[mariadb]\n[mariadb-10.11]\n",
+    ),
+    ("mariadb.conf.d/50-client.cnf", "[client]\n[client-mariadb]\n"),
+    ("mariadb.conf.d/50-mysqld_safe.cnf", "[mysqld_safe]\nnice = 0\nskip_log_error\nsyslog\n"),
+    ("mariadb.conf.d/60-galera.cnf", "[galera]\n#wsrep_on = ON\n"),
+    (
+        "mariadb.conf.d/provider_bzip2.cnf",
+        "[server]\nplugin_load_add=provider_bzip2\nprovider_bzip2=force_plus_permanent\n",
+    ),
+    (
+        "mariadb.conf.d/provider_snappy.cnf",
+        "[server]\nplugin_load_add=provider_snappy\nprovider_snappy=force_plus_permanent\n",
+    ),
+    ("mariadb.conf.d/rocksdb.cnf", "[mariadb]\nplugin-load-add=ha_rocksdb.so\n"),
+    ("mariadb.conf.d/auth_gssapi.cnf", "[mariadb]\nplugin-load-add=auth_gssapi.so\n"),
+];
+
+#[test]
+fn debians_configuration_starts_it_as_it_is() {
+    let etc = scratch_dir("debian").join("etc");
+    for folder in ["conf.d", "mariadb.conf.d"] {
+        fs::create_dir_all(etc.join(folder)).expect("a folder");
+    }
+    for (name, text) in DEBIAN {
+        fs::write(etc.join(name), text).expect("a file");
+    }
+    let file = format!("--defaults-file={}", etc.join("my.cnf").display());
+    let server = Server::start(Engine::Keel, &[&file, "--pid-file=keel.pid"]).expect("starts");
+    let mut client = server.client().expect("connects");
+    let said = |client: &mut Client, name: &str| {
+        let sql = format!(
+            "SELECT CONCAT(STATE, ' ', WHY) FROM information_schema.KEEL_SETTINGS WHERE NAME='{name}'"
+        );
+        client.run(&sql).expect("a row").scalar().unwrap_or_default()
+    };
+    assert_eq!(said(&mut client, "provider_bzip2"), "no effect there is no page compression");
+    assert_eq!(
+        client.run("SELECT @@collation_server").expect("row").scalar().as_deref(),
+        Some("utf8mb4_general_ci")
+    );
+    assert!(server.log_tail().contains("plugin_load_add"), "{}", server.log_tail());
+}
+
+#[test]
+fn options_that_ask_for_what_is_missing_stop_the_start() {
+    let dir = scratch_dir("missing");
+    for (option, why) in [
+        ("--innodb-read-only=1", "a server that only reads"),
+        ("--init-file=/tmp/init.sql", "no file of statements is run"),
+        ("--innodb-encrypt-tables=ON", "no encryption"),
+        ("--encrypt-tmp-files", "no encryption"),
+        ("--rpl-semi-sync-master-enabled=1", "no replication"),
+        ("--wsrep-on=1", "no Galera"),
+        ("--secure-timestamp=YES", "its timestamp"),
+        ("--super-read-only=1", "READ ONLY ADMIN"),
+        ("--simple-password-check-minimal-length=12", "passwords are not checked"),
+        ("--plugin-load-add=server_audit", "no audit log"),
+        ("--early-plugin-load=keyring_file.so", "no encryption"),
+        ("--skip-unix-socket", "unix_socket"),
+        ("--innodb-force-recovery=3", "keel salvage"),
+    ] {
+        let text = said(&refused(&dir.join("data"), &[option]));
+        assert!(text.contains(why), "{option}: {text}");
+    }
+    let file = dir.join("bad.cnf");
+    fs::write(&file, "[mysqld]\n\nmax-conections=5\n").expect("a file");
+    let text = said(&refused(&dir.join("data"), &[&format!("--defaults-file={}", file.display())]));
+    assert!(
+        text.contains(
+            "bad.cnf, line 3: unknown option '--max-conections', did you mean '--max-connections'?"
+        ),
+        "{text}"
+    );
+}

@@ -1,7 +1,7 @@
 //! Option files as MariaDB reads them: groups in brackets, `name=value` lines, `!include` and `!includedir`.
 //!
 //! Groups that concern a server are taken: `[mysqld]`, `[mariadb]`, `[mariadbd]`, `[server]`, `[keel]`, each also with a
-//! version behind it.
+//! version behind it, and `[client-server]` and `[galera]`.
 
 use std::path::{Path, PathBuf};
 
@@ -110,6 +110,9 @@ fn parse(text: &str) -> Result<Vec<(usize, Line)>, (usize, String)> {
 }
 
 fn is_server_group(name: &str) -> bool {
+    if ["client-server", "galera"].contains(&name) {
+        return true;
+    }
     let base = name.split('-').next().unwrap_or(name);
     let version = name.len() == base.len() || name[base.len() + 1..].starts_with("10.11");
     version && ["mysqld", "mariadb", "mariadbd", "server", "keel"].contains(&base)

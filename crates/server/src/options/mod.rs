@@ -2,12 +2,14 @@
 //!
 //! `--name=value`, `--name value`, `--name` alone for what is on or off, `--skip-name` and `--disable-name` for off,
 //! `--loose-name` for what may be unknown; hyphens and underscores are the same. Every system variable that can be set at
-//! the start is an option. An unknown option or an unusable value is an error that names it; names of the past ([`past`]) are
-//! taken. The command line comes after the files, and the last word counts. What becomes of each is said in a line ([`lines`]).
+//! the start is an option. An unknown option or an unusable value is an error that names it, its file and its line; names of
+//! the past ([`past`]) are taken. `--maximum-name` and `--autoset-name` are known and have no effect. The command line comes after the files, and the last word counts. What becomes of each is said in a line ([`lines`]).
 
 pub mod file;
 pub mod lines;
+mod nearest;
 pub mod past;
+mod plugins;
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -21,10 +23,11 @@ use keel_storage::EngineConfig;
 
 use self::file::Pair;
 use self::lines::{Given, What};
+use self::past::{Past, Was};
 use crate::memory::{self, Budget};
 use crate::tls::{self, Files};
 use crate::variables::{
-    Argument, Effect, Globals, Kind, OF_WORDS, Origin, Setting, VarId, alias, apply, table, value, with_word,
+    Argument, Globals, Kind, OF_WORDS, Origin, Setting, VarId, alias, apply, table, value, with_word,
 };
 
 /// Why options cannot be used; one line.
@@ -143,10 +146,18 @@ impl Options {
 
     /// Takes one option; `name` has underscores.
     fn take(&mut self, name: &str, value: Option<&str>) -> Result<(), OptionError> {
-        let what = self.effect_of(name, value)?;
+        let what = self.effect_of(name, value).map_err(|error| self.located(error))?;
         let value = value.map(str::to_string);
         self.given.push(Given { name: name.into(), value, place: self.place.clone(), what });
         Ok(())
+    }
+
+    /// An error with the file and the line of its option.
+    fn located(&self, error: OptionError) -> OptionError {
+        match self.place.as_str() {
+            COMMAND_LINE => error,
+            place => OptionError(format!("{place}: {}", error.0)),
+        }
     }
 
     /// Sets what an option sets, and says what that was.
@@ -162,31 +173,63 @@ impl Options {
             }
         }
         if let Some(loose) = name.strip_prefix("loose_") {
-            return Ok(self.effect_of(loose, value).unwrap_or(What::Unknown));
+            return match self.effect_of(loose, value) {
+                Err(error) if is_known(loose) => Err(error),
+                other => Ok(other.unwrap_or(What::Unknown)),
+            };
         }
         if let Some(id) = settable(name) {
             return self.take_variable(id, value).map(|()| What::Variable(id));
         }
+        match name {
+            "ansi" => return self.take_ansi(),
+            "plugin_load" | "plugin_load_add" | "early_plugin_load" => {
+                return plugins::check(value.unwrap_or("")).map(What::Nothing).map_err(OptionError);
+            }
+            // Options of MySQL 4 and 5.0 for variables: --set-variable=name=value.
+            "set_variable" => {
+                let (name, value) = value.and_then(|pair| pair.split_once('=')).unwrap_or_default();
+                return self.effect_of(&normal(name), Some(value.trim()));
+            }
+            _ => {}
+        }
         for (prefix, word) in [("skip_", "OFF"), ("disable_", "OFF"), ("enable_", "ON")] {
             let Some(short) = name.strip_prefix(prefix) else { continue };
+            if past::is_exactly(name) {
+                break;
+            }
             if let Some(id) = settable(short)
-                && table().get(id).kind == Kind::Bool
+                && can_be_switched(id)
                 && value.is_none()
             {
                 return self.take_variable(id, Some(word)).map(|()| What::Variable(id));
             }
             if let Some(past) = past::find(short).filter(|past| past.means.is_empty()) {
-                return Ok(What::Past(past));
+                return taken(past, Some(value.unwrap_or(word)), name);
+            }
+        }
+        for (prefix, why) in PREFIXES_WITHOUT_EFFECT {
+            let Some(short) = name.strip_prefix(prefix) else { continue };
+            if settable(short).is_some() || past::find(short).is_some() {
+                return Ok(What::Nothing(why));
             }
         }
         match past::find(name) {
+            Some(past) if matches!(past.was, Was::Refused(_)) => taken(past, value, name),
             Some(past) if past.means.is_empty() => Ok(What::Past(past)),
             Some(past) => {
                 let id = table().id(past.means);
                 self.take_variable(id, value).map(|()| What::Meant(id, past))
             }
-            None => Err(OptionError(format!("unknown option '--{}'", hyphens(name)))),
+            None => Err(unknown(name)),
         }
+    }
+
+    /// `--ansi`.
+    fn take_ansi(&mut self) -> Result<What, OptionError> {
+        self.take_variable(table().id("sql_mode"), Some("ANSI"))?;
+        self.take_variable(table().id("tx_isolation"), Some("SERIALIZABLE"))?;
+        Ok(What::Option)
     }
 
     fn take_own(&mut self, name: &str, value: &str) -> Result<(), OptionError> {
@@ -220,7 +263,7 @@ impl Options {
 
     fn take_variable(&mut self, id: VarId, value: Option<&str>) -> Result<(), OptionError> {
         let variable = table().get(id);
-        if matches!(variable.effect, Effect::Fixed(_)) {
+        if variable.is_fixed() {
             return Ok(());
         }
         let text = match value {
@@ -237,6 +280,12 @@ impl Options {
         }
         if let Some(checked) = check_names(variable.name, text) {
             setting = checked.map_err(|()| unusable(variable.name, text))?;
+        }
+        if let Some(why) = variable.refusal(&setting) {
+            return Err(refused(variable.name, Some(text), why));
+        }
+        if !variable.keeps_given() {
+            return Ok(());
         }
         self.change(id, setting.clone());
         self.imply(variable.name, &setting);
@@ -491,6 +540,46 @@ fn unusable(name: &str, value: &str) -> OptionError {
     OptionError(format!("--{}: '{value}' is not a value that it can have", hyphens(name)))
 }
 
+/// Prefixes of MariaDB's options that bound or size other options, and why that has no effect.
+const PREFIXES_WITHOUT_EFFECT: &[(&str, &str)] = &[
+    ("maximum_", "sessions may choose any value that the variable can have"),
+    ("autoset_", "what the server can size it sizes unless a value is given"),
+];
+
+fn refused(name: &str, value: Option<&str>, why: &str) -> OptionError {
+    let value = value.map_or(String::new(), |value| format!("={value}"));
+    OptionError(format!("--{}{value} asks for what this server does not do: {why}", hyphens(name)))
+}
+
+/// A name of the past that sets nothing.
+fn taken(past: &'static Past, value: Option<&str>, name: &str) -> Result<What, OptionError> {
+    match past.refusal(value) {
+        Some(why) => Err(refused(name, value, why)),
+        None => Ok(What::Past(past)),
+    }
+}
+
+fn unknown(name: &str) -> OptionError {
+    let mut message = format!("unknown option '--{}'", hyphens(name));
+    if let Some(near) = nearest::option(name) {
+        message += &format!(", did you mean '--{}'?", hyphens(&near));
+    }
+    OptionError(message)
+}
+
+/// Whether a name is an option of the server itself, so that `loose_` does not pass over what is wrong with it.
+fn is_known(name: &str) -> bool {
+    let bare = ["skip_", "disable_", "enable_"].iter().find_map(|prefix| name.strip_prefix(prefix));
+    settable(name).is_some() || bare.is_some_and(|bare| settable(bare).is_some())
+}
+
+/// Whether `--skip-name` and `--enable-name` set a variable: it is on or off, or one of its words is that.
+fn can_be_switched(id: VarId) -> bool {
+    let variable = table().get(id);
+    variable.kind == Kind::Bool
+        || variable.argument == Argument::Optional && value::from_option(variable, "OFF").is_some()
+}
+
 /// The variable of that name, where it can be set at the start.
 fn settable(name: &str) -> Option<VarId> {
     // Two variables have another name on the command line.
@@ -680,6 +769,44 @@ mod tests {
         let error = parse(&["--innodb_change_buffer_size=much"]).unwrap_err().0;
         assert!(error.contains("--innodb-change-buffer-max-size: 'much'"), "{error}");
         assert!(parse(&["--super-read-only=1"]).is_err());
+    }
+
+    #[test]
+    fn prefixes_and_plugins_are_known_by_name() {
+        for word in [
+            "--maximum-sort-buffer-size=1M",
+            "--autoset-open-files-limit",
+            "--loose-rocksdb-block-cache-size=1G",
+            "--rocksdb-block-cache-size=1G",
+            "--skip-rocksdb",
+            "--loose-server-audit-logging=ON",
+            "--server-audit-logging=OFF",
+            "--skip-slave-start",
+            "--skip-super-read-only",
+            "--replica-parallel-workers=4",
+            "--disable-log-bin",
+            "--skip-event-scheduler",
+            "--skip-character-set-client-handshake",
+            "--performance-schema-max-index-stat=1",
+            "--innodb-buffer-page=ON",
+            "--set-variable=max_connections=50",
+            "--validate-password.policy=0",
+            "--admin-port=1",
+            "--loose-no-such-option",
+        ] {
+            assert!(parse(&[word]).is_ok(), "{word}: {:?}", parse(&[word]).err());
+        }
+        assert_eq!(parse(&["--set-variable=max_connections=50"]).unwrap().number("max_connections"), 50);
+        assert_eq!(parse(&["--ansi"]).unwrap().text("tx_isolation"), "SERIALIZABLE");
+        assert!(parse(&["--loose-innodb-read-only=1"]).is_err());
+        assert!(parse(&["--maximum-no-such-option=1"]).is_err());
+    }
+
+    #[test]
+    fn values_of_replication_are_not_shown_as_if_they_acted() {
+        let options = parse(&["--gtid-strict-mode=1", "--sync-binlog=1", "--server-id=7"]).unwrap();
+        let shown = ["gtid_strict_mode", "sync_binlog", "server_id"].map(|name| options.text(name));
+        assert_eq!(shown, ["OFF", "0", "7"]);
     }
 
     #[test]
