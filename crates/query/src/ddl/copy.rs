@@ -11,7 +11,7 @@ use keel_storage::{OnDuplicate, Read, ScanRange, Txn};
 use keel_value::convert::Problem;
 use keel_value::row::{self, RowRef};
 use keel_value::types::Class;
-use keel_value::{SqlMode, SqlType, TypeKind, Value, convert};
+use keel_value::{CollationId, SqlMode, SqlType, TypeKind, Value, convert};
 
 use super::PendingTrees;
 use super::alter::Alteration;
@@ -211,7 +211,7 @@ fn as_number(
     value: &Value,
     ignore: bool,
 ) -> SqlResult<Option<(Value, SqlType)>> {
-    if !from.is_text() || !to.is_numeric() || to.kind == TypeKind::Year {
+    if !from.is_string() || !to.is_numeric() || to.kind == TypeKind::Year {
         return Ok(None);
     }
     let mut problem = None;
@@ -232,6 +232,25 @@ fn as_number(
     }
     session.warn(error);
     Ok(Some(number))
+}
+
+/// A number as an altered column gets it where an assignment differs: texts get the text that a query shows, members the
+/// whole number that it rounds to. None for others.
+fn as_read(from: &SqlType, to: &SqlType, value: &Value) -> Option<(Value, SqlType)> {
+    if !from.is_numeric() || from.kind == TypeKind::Bit {
+        return None;
+    }
+    if to.has_members() {
+        let number = convert::to_i64(value.as_ref(), from, &mut |_| {});
+        return Some((Value::Int(number), SqlType::bigint()));
+    }
+    if !to.is_string() {
+        return None;
+    }
+    let mut text = Vec::new();
+    convert::to_text(value.as_ref(), from, &mut text);
+    let ty = SqlType::varchar(text.len() as u32, CollationId::ASCII_GENERAL_CI);
+    Some((Value::Bytes(text.into()), ty))
 }
 
 /// What copying a column says where storing a value would say something else.
@@ -347,10 +366,11 @@ impl Copier<'_> {
             session.warn(error);
             return Ok(super::implicit_default(&to.ty));
         }
-        let (value, read) = match as_number(session, &from.ty, &to.ty, &value, self.ignore)? {
-            Some((number, ty)) => (number, ty),
-            None => (value, from.ty.clone()),
+        let read = match as_number(session, &from.ty, &to.ty, &value, self.ignore)? {
+            None => as_read(&from.ty, &to.ty, &value),
+            number => number,
         };
+        let (value, read) = read.unwrap_or_else(|| (value, from.ty.clone()));
         let strictness = Strictness::of(session, self.ignore, false);
         into_column(session, self.copy, place, &read, value, strictness)
             .map_err(|error| of_copy(error, &from.ty, to, session.current_row))

@@ -139,7 +139,9 @@ fn year_of_temporal<'a>(from: &SqlType, value: ValueRef<'a>, strict: bool) -> St
         ValueRef::DateTime(v) => (v.date.year, "datetime"),
         _ => (0, "time"),
     };
-    let year = if (1901..=2155).contains(&year) { year } else { 0 };
+    if year != 0 && !(1901..=2155).contains(&year) {
+        return bent(Value::UInt(0), Problem::OutOfRange);
+    }
     if strict {
         let value = printable(value, from);
         return bent(

@@ -153,6 +153,9 @@ pub(super) fn temporal<'a>(
     value: ValueRef<'_>,
     context: &StoreContext<'_>,
 ) -> Stored<'a> {
+    // A YEAR is stored as its number: 2020 is no date, and 20 minutes 20 seconds as a time.
+    let number = SqlType::bigint_unsigned();
+    let from = if from.kind == TypeKind::Year { &number } else { from };
     let stored = match to.kind {
         TypeKind::Time => store_time(to, from, value, context),
         TypeKind::Timestamp => store_timestamp(to, from, value, context),

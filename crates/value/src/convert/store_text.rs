@@ -19,7 +19,9 @@ pub(super) fn string<'a>(to: &SqlType, from: &SqlType, value: ValueRef<'a>) -> S
         ValueRef::Fixed(v) if to.collation == CollationId::BINARY => {
             (Cow::Owned(v.octets().to_vec()), CollationId::BINARY)
         }
-        _ => (Cow::Owned(shown(to, from, value, &mut fits)), text_collation(from)),
+        _ if to.is_blob() => (Cow::Owned(shown(to, from, value, &mut fits)), text_collation(from)),
+        _ if from.has_members() => (Cow::Owned(shown(to, from, value, &mut fits)), from.collation),
+        _ => (Cow::Owned(shown(to, from, value, &mut fits)), CollationId::ASCII_GENERAL_CI),
     };
     let (converted, mut problem) = to_charset(to.collation, id, &source);
     problem = problem.or((!fits).then_some(Problem::TooLong));
@@ -47,11 +49,19 @@ pub(super) fn string<'a>(to: &SqlType, from: &SqlType, value: ValueRef<'a>) -> S
     (Cell::Owned(Value::Bytes(owned.into())), problem)
 }
 
-/// The text of a value that is none; doubles take as many digits as the column has room for.
+/// The text of a value that is none; doubles take as many digits as the column has room for. CHAR, VARCHAR and their
+/// binary kinds get the number itself: bits and years as integers, FLOAT as DOUBLE, no leading zeros. TEXT and BLOB get
+/// the text that a query shows.
 fn shown(to: &SqlType, from: &SqlType, value: ValueRef<'_>, fits: &mut bool) -> Vec<u8> {
     let mut out = Vec::new();
     let width = to.length.min(300) as usize;
+    let plain = !to.is_blob();
     match value {
+        ValueRef::UInt(v) if plain && from.is_numeric() => text::append_u64(&mut out, v),
+        ValueRef::Int(v) if plain && from.zerofill => text::append_u64(&mut out, v as u64),
+        ValueRef::Float(v) if plain => *fits = text::append_f64_within(&mut out, f64::from(v), width),
+        ValueRef::Double(v) if plain => *fits = text::append_f64_within(&mut out, v, width),
+        ValueRef::Decimal(v) if plain => v.append_to(&mut out),
         ValueRef::Double(v) if from.decimals >= NOT_FIXED => {
             *fits = text::append_f64_within(&mut out, v, width)
         }
