@@ -356,6 +356,7 @@ catalogue! {
     AUTOINC_READ_FAILED autoinc_read_failed(1467, "HY000") "Failed to read auto-increment value from storage engine";
     TOO_LONG_STRING too_long_string(1470, "HY000", value, name, max) "String '{value}' is too long for {name} (should be no longer than {max})";
     AMBIGUOUS_FIELD_TERM ambiguous_field_term(1475, "HY000") "First character of the FIELDS TERMINATED string is ambiguous; please use non-optional and non-empty FIELDS ENCLOSED BY";
+    FOREIGN_SERVER_DOESNT_EXIST foreign_server_doesnt_exist(1477, "HY000", name) "The foreign server name you are trying to reference does not exist. Data source error:  {name}";
     PLUGIN_IS_NOT_LOADED plugin_is_not_loaded(1524, "HY000", name) "Plugin '{name}' is not loaded";
     WRONG_VALUE wrong_value(1525, "HY000", kind, value) "Incorrect {kind} value: '{value}'";
     DROP_INDEX_FK drop_index_fk(1553, "HY000", index) "Cannot drop index '{index}': needed in a foreign key constraint";

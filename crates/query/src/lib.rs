@@ -39,6 +39,7 @@ mod mdl;
 mod memory;
 mod plan;
 mod point;
+mod programs;
 mod read_lock;
 mod read_only;
 pub mod result;

@@ -103,6 +103,7 @@ pub fn is_servers(statement: &Statement) -> bool {
         | Statement::Revoke(_)
         | Statement::Xa(_)
         | Statement::Help(_)
+        | Statement::Program(_)
         | Statement::Shutdown
         | Statement::Empty
         | Statement::Unsupported { .. } => true,
@@ -231,6 +232,10 @@ fn run_more(core: &mut Core, statement: &Statement, params: &[Value]) -> SqlResu
             }
             ExplainTarget::Statement(_) => Err(errors::not_supported_yet("this statement")),
         },
+        Statement::Program(of) => {
+            let database = core.state.database().clone();
+            database.run_program_statement(&mut core.sql, of).map(|()| Outcome::Ok(""))
+        }
         Statement::Help(_) => Ok(Outcome::Rows(show::admin::help())),
         other => Err(errors::not_supported_yet(name_of(other))),
     }

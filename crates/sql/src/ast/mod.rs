@@ -10,6 +10,7 @@ pub mod admin;
 pub mod ddl;
 pub mod dml;
 pub mod expr;
+pub mod program;
 pub mod query;
 pub mod sequence;
 pub mod walk;
@@ -18,6 +19,7 @@ pub use admin::*;
 pub use ddl::*;
 pub use dml::*;
 pub use expr::*;
+pub use program::*;
 pub use query::*;
 pub use sequence::*;
 
@@ -281,6 +283,8 @@ pub enum Statement {
     Help(ByteStr),
     /// SHUTDOWN.
     Shutdown,
+    /// DROP, ALTER and CALL of stored programs and servers.
+    Program(Box<ProgramStatement>),
     /// A statement that MariaDB knows and Keel does not; the server answers error 1235.
     Unsupported {
         /// The leading words, upper case: `CREATE TRIGGER`.

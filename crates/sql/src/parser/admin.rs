@@ -17,7 +17,7 @@ impl Parser<'_> {
     pub(super) fn begin(&mut self) -> SqlResult<Statement> {
         self.advance();
         if self.at_kws(&[Kw::NOT]) {
-            return Ok(Statement::Unsupported { what: "BEGIN NOT ATOMIC".to_owned() });
+            return Ok(self.compound("BEGIN NOT ATOMIC".to_owned()));
         }
         self.accept_kw(Kw::WORK);
         Ok(Statement::StartTransaction(StartTransaction::default()))

@@ -42,13 +42,13 @@ impl Parser<'_> {
                 self.advance();
                 self.alter_sequence()
             }
-            Kw::DEFINER
-            | Kw::SQL
-            | Kw::PROCEDURE
-            | Kw::FUNCTION
-            | Kw::EVENT
-            | Kw::SERVER
-            | Kw::TABLESPACE => Ok(Statement::Unsupported { what: format!("ALTER {}", kw.name()) }),
+            Kw::PROCEDURE | Kw::FUNCTION | Kw::EVENT | Kw::SERVER => self.alter_program(kw),
+            Kw::DEFINER | Kw::SQL if self.peek_at(1).tok == Tok::Eq => {
+                Ok(self.compound("ALTER DEFINER".to_owned()))
+            }
+            Kw::DEFINER | Kw::SQL | Kw::TABLESPACE => {
+                Ok(Statement::Unsupported { what: format!("ALTER {}", kw.name()) })
+            }
             _ => Err(self.unexpected()),
         }
     }

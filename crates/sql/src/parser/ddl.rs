@@ -46,11 +46,11 @@ impl Parser<'_> {
             | Kw::AGGREGATE
             | Kw::PACKAGE => {
                 let what = format!("CREATE {}", kw.name());
-                Ok(Statement::Unsupported { what })
+                Ok(self.compound(what))
             }
             Kw::DEFINER => {
                 self.pos = start;
-                Ok(Statement::Unsupported { what: "CREATE DEFINER".to_owned() })
+                Ok(self.compound("CREATE DEFINER".to_owned()))
             }
             _ => Err(self.unexpected()),
         }
@@ -586,7 +586,7 @@ impl Parser<'_> {
                 Ok(Statement::Deallocate(self.ident()?))
             }
             Kw::PROCEDURE | Kw::FUNCTION | Kw::TRIGGER | Kw::EVENT | Kw::SERVER | Kw::PACKAGE => {
-                Ok(Statement::Unsupported { what: format!("DROP {}", kw.name()) })
+                self.drop_program(kw)
             }
             _ => Err(self.unexpected()),
         }

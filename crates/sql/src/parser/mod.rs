@@ -20,6 +20,7 @@ mod json_table;
 mod literal;
 mod load;
 mod predicate;
+mod program;
 mod query;
 mod sequence;
 mod set;
@@ -204,6 +205,8 @@ struct Parser<'a> {
     /// An expression already read, with which the next primary begins: what followed an opening parenthesis turned out to be
     /// an operand.
     seed: Option<crate::ast::Expr>,
+    /// The statement has a body, which may contain semicolons.
+    compound: bool,
     /// The VALUES list that one token stands for.
     rows: Option<RowsSpan>,
 }
@@ -242,6 +245,7 @@ fn parse_text(sql: &[u8], options: &ParseOptions, rows: Option<RowsSpan>) -> Sql
     }
     let statement = parser.statement()?;
     parser.expect_end(&statement)?;
+    let rest = if parser.compound { parser.rest_of_compound() } else { rest };
     if let Some(offset) = rest.filter(|_| !options.multi_statements) {
         return Err(parser.error_at(offset));
     }
@@ -279,6 +283,7 @@ impl<'a> Parser<'a> {
             into_late: false,
             last_in_brackets: false,
             seed: None,
+            compound: false,
             rows,
         };
         loop {
@@ -324,7 +329,8 @@ impl<'a> Parser<'a> {
 
     /// Nothing may follow the statement.
     fn expect_end(&self, statement: &Statement) -> SqlResult<()> {
-        if matches!(statement, Statement::Unsupported { .. }) || self.peek().tok == Tok::End {
+        if self.compound || matches!(statement, Statement::Unsupported { .. }) || self.peek().tok == Tok::End
+        {
             return Ok(());
         }
         Err(self.unexpected())

@@ -120,8 +120,8 @@ impl Parser<'_> {
                 self.accept_then(Kw::WAIT, &[Kw::FOR, Kw::ALL])?;
                 Ok(Statement::Shutdown)
             }
-            Kw::CALL
-            | Kw::HANDLER
+            Kw::CALL => self.call_procedure(),
+            Kw::HANDLER
             | Kw::INSTALL
             | Kw::UNINSTALL
             | Kw::RESET
@@ -144,6 +144,7 @@ impl Parser<'_> {
                     self.advance();
                     return Err(self.unexpected());
                 }
+                self.compound = matches!(kw, Kw::IF | Kw::CASE | Kw::FOR | Kw::WHILE | Kw::LOOP | Kw::REPEAT);
                 Ok(self.unsupported(1))
             }
             _ => Err(self.unexpected()),

@@ -1,0 +1,66 @@
+//! DROP, ALTER and CALL of stored programs and foreign servers, none of which exists.
+
+use crate::Database;
+use crate::ddl::schema_of;
+use crate::session::Session;
+use keel_base::{SqlError, SqlResult, errors};
+use keel_sql::ast::{ObjectName, ProgramAction, ProgramKind, ProgramStatement};
+
+impl Database {
+    /// Raises the error that the object does not exist, or with IF EXISTS the note.
+    pub fn run_program_statement(
+        &self,
+        session: &mut Session,
+        statement: &ProgramStatement,
+    ) -> SqlResult<()> {
+        if statement.action != ProgramAction::Call {
+            session.refuse_in_branch()?;
+            self.commit_implicitly(session)?;
+        }
+        let name = &statement.name;
+        let kind = statement.kind;
+        let ProgramAction::Drop { if_exists: true } = statement.action else {
+            if kind == ProgramKind::Event && statement.action == ProgramAction::Alter {
+                let schema = schema_of(session, name)?;
+                if self.catalog().schema(schema).is_none() {
+                    return Err(errors::bad_db(schema));
+                }
+            }
+            return Err(missing(session, kind, name)?);
+        };
+        let note = match kind {
+            ProgramKind::Server => return Ok(()),
+            ProgramKind::Event => {
+                schema_of(session, name)?;
+                errors::sp_does_not_exist("Event", &name.name)
+            }
+            _ => missing(session, kind, name)?,
+        };
+        session.note(note);
+        Ok(())
+    }
+}
+
+/// The error for an object that does not exist; fails if the name needs a default database and there is none.
+fn missing(session: &Session, kind: ProgramKind, name: &ObjectName) -> SqlResult<SqlError> {
+    let word = match kind {
+        ProgramKind::Procedure => "PROCEDURE",
+        ProgramKind::Function if name.db.is_none() && session.require_database().is_err() => {
+            return Ok(errors::sp_does_not_exist("FUNCTION (UDF)", &name.name));
+        }
+        ProgramKind::Function => "FUNCTION",
+        ProgramKind::Package => "PACKAGE",
+        ProgramKind::PackageBody => "PACKAGE BODY",
+        ProgramKind::Server => return Ok(errors::foreign_server_doesnt_exist(&name.name)),
+        ProgramKind::Trigger => {
+            schema_of(session, name)?;
+            return Ok(errors::trg_does_not_exist());
+        }
+        ProgramKind::Event => {
+            schema_of(session, name)?;
+            return Ok(errors::event_does_not_exist(&name.name));
+        }
+    };
+    let schema = schema_of(session, name)?;
+    Ok(errors::sp_does_not_exist(word, format_args!("{schema}.{}", name.name)))
+}

@@ -1,0 +1,47 @@
+//! Statements about stored programs and foreign servers.
+
+use super::ObjectName;
+
+/// DROP, ALTER or CALL of a stored program, or DROP or ALTER of a foreign server.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProgramStatement {
+    /// The operation.
+    pub action: ProgramAction,
+    /// The kind of the object.
+    pub kind: ProgramKind,
+    /// The object.
+    pub name: ObjectName,
+}
+
+/// An operation on a stored program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProgramAction {
+    /// DROP.
+    Drop {
+        /// IF EXISTS.
+        if_exists: bool,
+    },
+    /// ALTER.
+    Alter,
+    /// CALL.
+    Call,
+}
+
+/// A kind of stored program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProgramKind {
+    /// PROCEDURE.
+    Procedure,
+    /// FUNCTION.
+    Function,
+    /// TRIGGER.
+    Trigger,
+    /// EVENT.
+    Event,
+    /// PACKAGE of `sql_mode` ORACLE.
+    Package,
+    /// PACKAGE BODY of `sql_mode` ORACLE.
+    PackageBody,
+    /// SERVER.
+    Server,
+}
