@@ -74,6 +74,7 @@ fn serve(args: &[String]) -> Result<(), String> {
     let options =
         Options::parse(args, Some(Path::new("/etc/keel/my.cnf"))).map_err(|error| error.to_string())?;
     options.faults.iter().cloned().for_each(keel_runtime::fs::inject);
+    keel_runtime::system::set_umask();
     let signals = Signals::take();
     let config = Config { workers: options.workers(), reactor: options.reactor, ..Config::default() };
     let runtime = Runtime::start(config).map_err(|error| format!("the runtime cannot start: {error}"))?;

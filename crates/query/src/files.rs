@@ -199,7 +199,7 @@ impl OutputFile {
         if !is_permitted(&rules, &path) {
             return Err(not_permitted());
         }
-        let options = OpenOptions { write: true, create_new: true, ..OpenOptions::default() };
+        let options = OpenOptions { write: true, create_new: true, public: true, ..OpenOptions::default() };
         let file = File::open(&path, &options).map_err(|e| match e.kind() {
             io::ErrorKind::AlreadyExists => exists(),
             _ => errors::ee_cantcreatefile(path.display(), errno(&e), reason(&e)),

@@ -89,6 +89,12 @@ pub(crate) fn raise_descriptor_limit() {
     }
 }
 
+/// Sets the umask of the process to 0006: new files keep the permissions of their group, and give none to others.
+pub fn set_umask() {
+    // SAFETY: plain system call that cannot fail.
+    unsafe { libc::umask(0o006) };
+}
+
 fn read(path: &str) -> Option<String> {
     std::fs::read_to_string(path).ok()
 }

@@ -12,6 +12,7 @@
 
 pub mod core;
 pub mod counters;
+pub mod folder;
 pub mod host;
 pub mod inspect;
 pub mod kill;

@@ -1,7 +1,6 @@
 //! Starting and stopping: data folder, engine, databases, sockets; and in reverse.
 //!
-//! The data folder holds `FORMAT` (the version of everything in it) and `LOCK` (held while a server runs on it). `FORMAT` is
-//! written before anything else, so a start that was cut short is simply made again.
+//! The data folder is made, locked and checked first: see [`crate::folder`].
 
 use std::fmt;
 use std::io;
@@ -11,12 +10,13 @@ use std::time::Duration;
 
 use keel_base::SqlError;
 use keel_query::{Database, Host};
-use keel_runtime::fs::{self, FileLock};
+use keel_runtime::fs;
 use keel_runtime::net::{self, Address, Listener};
 use keel_runtime::wait::WaitEvent;
 use keel_runtime::{Runtime, fiber, system, time};
 use keel_storage::Engine;
 
+use crate::folder::{self, FolderLock};
 use crate::host::ServerHost;
 use crate::logs::{Logs, Severity};
 use crate::memory::{self, Budget, Keeper};
@@ -122,7 +122,7 @@ pub struct Server {
     /// What `pid_file` names.
     pid_file: Option<PathBuf>,
     /// Held to the end.
-    _lock: FileLock,
+    lock: FolderLock,
 }
 
 /// Starts a server in a running runtime; called from outside its fibers.
@@ -138,7 +138,7 @@ pub fn start(options: Options, runtime: &Runtime) -> Result<Server, StartError> 
 pub fn start_on_fiber(options: Options) -> Result<Server, StartError> {
     let addresses = options.addresses().map_err(StartError::Option)?;
     let folder = options.datadir();
-    let lock = prepare_folder(&folder)?;
+    let (lock, folder_notes) = folder::prepare(&folder)?;
     let tls = open_tls(&options, &folder)?;
     let listeners = listen_on(&addresses, options.backlog())?;
     let addresses: Vec<Address> = listeners.iter().map(Listener::local_address).collect();
@@ -166,7 +166,9 @@ pub fn start_on_fiber(options: Options) -> Result<Server, StartError> {
     pace::apply(&state);
     let budget = state.keeper.budget(&state);
     let fitted = fit_connections(&state, &options, &budget).into_iter().chain(options.size_notes());
-    let mut notes: Vec<String> = fitted.chain(budget.note()).chain(write_pid(&state, &options)).collect();
+    let folder_notes = folder_notes.into_iter().chain(socket_note(&options, &addresses));
+    let mut notes: Vec<String> = folder_notes.chain(fitted).chain(budget.note()).collect();
+    notes.extend(write_pid(&state, &options));
     notes.extend(lines::of(&options.given, &state.globals));
     let pid_file = options.pid_file();
     state.set_given(options.given);
@@ -176,7 +178,7 @@ pub fn start_on_fiber(options: Options) -> Result<Server, StartError> {
     state.logs.error(Severity::Note, 0, &ready(&state));
     let service = Arc::new(SqlService { state: state.clone(), host });
     let net = net::serve(listeners, service);
-    Ok(Server { state, net, addresses, notes, pid_file, _lock: lock })
+    Ok(Server { state, net, addresses, notes, pid_file, lock })
 }
 
 /// Lowers `max_connections` to what the process may open files for, as MariaDB does, and gives a note where it did; a number
@@ -198,6 +200,21 @@ fn fit_connections(state: &ServerState, options: &Options, budget: &Budget) -> O
     ))
 }
 
+/// Says who can connect by a socket in the data folder, which is closed to other users.
+fn socket_note(options: &Options, addresses: &[Address]) -> Option<String> {
+    let path = addresses.iter().find_map(|address| match address {
+        Address::Unix(path) => Some(path),
+        Address::Tcp(_) => None,
+    })?;
+    path.starts_with(options.datadir()).then(|| {
+        format!(
+            "the socket {} lies in the data folder: only the user that runs the server can connect by it \
+             (--socket names another path)",
+            path.display()
+        )
+    })
+}
+
 /// Writes the number of this process into the file that `pid_file` names; a note where that cannot be done.
 fn write_pid(state: &ServerState, options: &Options) -> Option<String> {
     let path = options.pid_file()?;
@@ -205,41 +222,6 @@ fn write_pid(state: &ServerState, options: &Options) -> Option<String> {
     let error = written.err()?;
     state.globals.set(table().id("pid_file"), Setting::text(""));
     Some(format!("pid_file={} cannot be written: {error}", path.display()))
-}
-
-/// Makes a folder, and those above it, to last.
-fn make_folder(folder: &Path) -> io::Result<()> {
-    let is_missing = |above: &&Path| !above.as_os_str().is_empty() && !fs::exists(above);
-    let missing = folder.ancestors().take_while(is_missing).count();
-    fs::create_dir_all(folder)?;
-    folder.ancestors().skip(1).take(missing).try_for_each(|above| match above.as_os_str().is_empty() {
-        true => fs::sync_dir(Path::new(".")),
-        false => fs::sync_dir(above),
-    })
-}
-
-fn prepare_folder(folder: &Path) -> Result<FileLock, StartError> {
-    let failed = |source| StartError::Folder { path: folder.to_path_buf(), source };
-    make_folder(folder).map_err(failed)?;
-    let lock = fs::lock_file(&folder.join("LOCK")).map_err(|error| match error.kind() {
-        io::ErrorKind::WouldBlock => StartError::InUse(folder.to_path_buf()),
-        _ => failed(error),
-    })?;
-    let path = folder.join("FORMAT");
-    if fs::try_exists(&path).map_err(failed)? {
-        let text = fs::read_to_end(&path).map_err(failed)?;
-        let found = String::from_utf8_lossy(&text).trim().to_string();
-        if found != FORMAT.to_string() {
-            return Err(StartError::Format { path: folder.to_path_buf(), found });
-        }
-        return Ok(lock);
-    }
-    if let Some(file) = ["ibdata1", "aria_log_control"].into_iter().find(|f| fs::exists(&folder.join(f))) {
-        let found = format!("of another server ({file})");
-        return Err(StartError::Format { path: folder.to_path_buf(), found });
-    }
-    fs::write_whole(&path, format!("{FORMAT}\n").as_bytes()).map_err(failed)?;
-    Ok(lock)
 }
 
 /// TLS by the files that the options name, or by a certificate that the server makes for itself.
@@ -410,6 +392,7 @@ impl Server {
 
     /// Stops on a fiber: no new connections, sessions end and roll back, everything is flushed.
     pub fn stop(self) -> Result<(), StartError> {
+        self.lock.note_stopping();
         self.net.stop_accepting();
         for client in self.state.registry.all() {
             client.kill();

@@ -5,9 +5,10 @@ use super::op::{self, FileOp, OpKind};
 use crate::fiber;
 use crate::sim::SimFile;
 use crate::wait::WaitEvent;
+use std::fs::Permissions;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -33,8 +34,10 @@ pub struct OpenOptions {
     pub create_new: bool,
     /// Emptied.
     pub truncate: bool,
-    /// If it is made, nobody but its owner may read or write it.
+    /// A new file gets the mode 0600. The default is 0660 less the umask.
     pub private: bool,
+    /// A new file gets the mode 0644, whatever the umask.
+    pub public: bool,
     /// Past the page cache; falls back silently where refused, [`File::is_direct`] tells. Offsets, lengths and addresses
     /// are then multiples of 4096 (see [`super::AlignedBuf`]).
     pub direct: bool,
@@ -223,6 +226,10 @@ impl File {
             unsafe { libc::fallocate(fd.as_raw_fd(), hole, offset as i64, len as i64) };
         }
     }
+    /// Whether there are clones of it, or operations under way.
+    pub fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.inner) > 1
+    }
     /// Does it bypass the page cache?
     pub fn is_direct(&self) -> bool {
         match &*self.inner {
@@ -249,9 +256,13 @@ fn open_real(path: &Path, options: &OpenOptions) -> io::Result<(OwnedFd, bool)> 
         .create(options.create)
         .create_new(options.create_new)
         .truncate(options.truncate)
-        .mode(if options.private { 0o600 } else { 0o666 })
+        .mode(if options.private { 0o600 } else { 0o660 })
         .custom_flags(libc::O_CLOEXEC)
         .open(path)?;
+    if options.public && options.create_new {
+        // Some file systems have no modes; the file is usable without.
+        let _ = file.set_permissions(Permissions::from_mode(0o644));
+    }
     let fd = OwnedFd::from(file);
     let direct = options.direct && set_direct(&fd);
     Ok((fd, direct))

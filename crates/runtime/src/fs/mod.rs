@@ -20,6 +20,6 @@ pub use file::{File, OpenOptions, Sync};
 pub(crate) use op::{FileOp, OpKind};
 pub use path::{
     FileLock, FileStatus, canonical, create_dir_all, exists, is_dir, lock_existing, lock_file, read_dir,
-    read_to_end, remove_dir, remove_file, rename, status, sync_dir, try_exists, write_whole,
+    read_to_end, remove_dir, remove_file, rename, restrict, status, sync_dir, try_exists, write_whole,
     write_whole_private,
 };

@@ -20,9 +20,26 @@ fn either<T: Send>(
     }
 }
 
-/// Makes a folder and its parents.
+/// Makes a folder and its parents, with the mode 0700.
 pub fn create_dir_all(path: &Path) -> io::Result<()> {
-    either(|w| w.create_dir_all(path), || std::fs::create_dir_all(path))
+    use std::os::unix::fs::DirBuilderExt;
+    let real = || std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    either(|w| w.create_dir_all(path), real)
+}
+/// Takes the permissions in `bits` away from a file or folder. Returns whether it had any of them. A simulated world has no
+/// permissions. Symbolic links are left as they are.
+pub fn restrict(path: &Path, bits: u32) -> io::Result<bool> {
+    use std::os::unix::fs::PermissionsExt;
+    let real = || {
+        let found = std::fs::symlink_metadata(path)?;
+        let mode = found.permissions().mode();
+        if mode & bits == 0 || found.is_symlink() {
+            return Ok(false);
+        }
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode & 0o7777 & !bits))?;
+        Ok(true)
+    };
+    either(|_| Ok(false), real)
 }
 /// Removes a file; durable after [`sync_dir`].
 pub fn remove_file(path: &Path) -> io::Result<()> {
@@ -159,8 +176,8 @@ pub fn lock_file(path: &Path) -> io::Result<FileLock> {
     either(simulated, || lock_real(path)).map(|held| FileLock { held })
 }
 
-/// Takes the lock of a file that is there, without writing anywhere; none if there is no such file, `WouldBlock` when another
-/// holds it.
+/// Takes the lock of a file or folder that is there, without writing anywhere; none if there is no such file, `WouldBlock`
+/// when another holds it. The lock belongs to the inode, so it outlives the removal of the name.
 pub fn lock_existing(path: &Path) -> io::Result<Option<FileLock>> {
     let simulated = |w: &World| match w.exists(path) {
         true => w.lock_file(path).map(|()| Some(Held::Sim(path.to_path_buf()))),

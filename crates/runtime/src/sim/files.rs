@@ -227,7 +227,9 @@ impl World {
         self.disk.lock().sync_dir(path)
     }
     pub fn lock_file(&self, path: &Path) -> io::Result<()> {
-        self.open(path, &OpenOptions::creating())?;
+        if !self.is_dir(path) {
+            self.open(path, &OpenOptions::creating())?;
+        }
         match self.locks.borrow_mut().insert(path.to_path_buf()) {
             true => Ok(()),
             false => Err(io::ErrorKind::WouldBlock.into()),

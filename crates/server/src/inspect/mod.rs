@@ -12,6 +12,8 @@ use std::path::Path;
 
 use keel_runtime::fs::{self, FileLock};
 
+use crate::folder::LOCKED;
+
 pub use check::check;
 pub use options::{Format, InspectOptions, parse_bytes};
 pub use salvage::salvage;
@@ -44,12 +46,14 @@ fn enter(folder: &Path) -> Result<Vec<FileLock>, CannotInspect> {
         return Err(CannotInspect(format!("{shown} is not a folder")));
     }
     let mut locks = Vec::new();
-    for name in ["LOCK", "keel.lock"] {
+    for name in LOCKED {
         match fs::lock_existing(&folder.join(name)) {
             Ok(lock) => locks.extend(lock),
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
                 return Err(CannotInspect(format!("a server runs on {shown}: stop it first")));
             }
+            // Some network file systems have no locks on folders: the files must do.
+            Err(_) if name.is_empty() => {}
             Err(error) => return Err(CannotInspect(format!("{shown}/{name} cannot be locked: {error}"))),
         }
     }

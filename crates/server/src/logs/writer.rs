@@ -377,8 +377,7 @@ fn write(
         Some(file) if opened.generation == generation => file,
         _ => {
             opened.generation = generation;
-            let file = File::open(path, &OpenOptions { private: true, ..OpenOptions::creating() })?
-                .with_event(WaitEvent::FileSystem);
+            let file = File::open(path, &OpenOptions::creating())?.with_event(WaitEvent::FileSystem);
             if which != Which::Error {
                 file.write_at(header.as_bytes(), file.len()?, Sync::None)?;
             }

@@ -13,7 +13,8 @@ use crate::fault::{StoreError, StoreResult};
 const MAGIC: &[u8; 8] = b"KeelRedo";
 /// Version of the log's format.
 pub const FORMAT: u32 = 1;
-const NAME: &str = "redo.head";
+/// Name of the file.
+pub const NAME: &str = "redo.head";
 const USED: usize = 40;
 
 /// What a slot says.
