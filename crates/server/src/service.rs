@@ -172,8 +172,12 @@ pub fn connections_max(state: &ServerState, configured: u64) -> u64 {
 
 /// Connections for which there are descriptors beside the engine's files, and temporary ones.
 fn room_for_connections(descriptors: u64, engine_files: u64) -> u64 {
-    let others = DESCRIPTORS_KEPT + engine_files + keel_query::temporary_tables_max(descriptors);
-    descriptors.saturating_sub(others).max(CONNECTIONS_MIN)
+    descriptors.saturating_sub(descriptors_kept(descriptors, engine_files)).max(CONNECTIONS_MIN)
+}
+
+/// Descriptors that are not for connections: `engine_files`, those of temporary files, and a fixed number.
+pub fn descriptors_kept(descriptors: u64, engine_files: u64) -> u64 {
+    DESCRIPTORS_KEPT + engine_files + keel_query::temporary_tables_max(descriptors)
 }
 
 fn connect_timeout(settings: &SessionSettings) -> std::time::Duration {

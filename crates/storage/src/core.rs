@@ -10,6 +10,7 @@ use crate::buffer::clock::Spaces;
 use crate::fault::StoreResult;
 use crate::log::Log;
 use crate::mtr::Mtr;
+use crate::open_files::OpenFiles;
 use crate::space::Space;
 
 /// The shared middle of a store.
@@ -18,7 +19,9 @@ pub struct Core {
     pub pool: Arc<Pool>,
     /// Redo.
     pub log: Arc<Log>,
-    /// Open files by tree id.
+    /// Open files of trees.
+    pub files: Arc<OpenFiles>,
+    /// Files by tree id.
     pub spaces: RwLock<HashMap<u32, Arc<Space>>>,
 }
 

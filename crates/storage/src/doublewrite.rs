@@ -290,7 +290,8 @@ impl Doublewrite {
             .filter_map(|patch| Some((core.space(patch.tree).filter(|space| !space.lost)?, patch)));
         let in_files: Vec<(Arc<Space>, &Patch<'_>)> = in_files.collect();
         let mut mended = 0;
-        for some in in_files.chunks(BATCH) {
+        let at_once = in_files.first().map_or(1, |(space, _)| space.file.batch_max());
+        for some in in_files.chunks(BATCH.min(at_once)) {
             mended += mend_in_place(some)?;
         }
         in_files.iter().for_each(|(space, _)| unsynced.note(space));
@@ -306,7 +307,7 @@ fn mend_in_place(patches: &[(Arc<Space>, &Patch<'_>)]) -> StoreResult<u64> {
     let mut pages = AlignedBuf::new(patches.len() * PAGE);
     let mut reads = IoBatch::new();
     for ((space, patch), page) in patches.iter().zip(pages.chunks_exact_mut(PAGE)) {
-        reads.push_read(&space.file, page, offset(patch));
+        space.file.push_read(&mut reads, page, offset(patch));
     }
     let results = reads.run();
     let mut mended = 0;
@@ -327,7 +328,7 @@ fn mend_in_place(patches: &[(Arc<Space>, &Patch<'_>)]) -> StoreResult<u64> {
             Err(error) => return Err(space.io_error(patch.page, "read", error)),
         }
         if patch.mend(page) {
-            let written = space.file.write_at(page, offset(patch), Sync::None);
+            let written = space.file.write_at(page, offset(patch));
             written.map_err(|e| space.io_error(patch.page, "write", e))?;
             mended += 1;
         }

@@ -304,7 +304,7 @@ impl Engine {
 
     /// Files that may be open for the trees there are and for the log.
     pub fn files_max(&self) -> u64 {
-        self.trees.read().len() as u64 + self.store.log_files_max()
+        self.store.tree_files_max() + self.store.log_files_max()
     }
 
     /// Estimated rows in the range; 0 where the tree was dropped meanwhile, since who estimates holds no lock. Waits.

@@ -19,6 +19,7 @@ use crate::doublewrite::{BATCH, Copy};
 use crate::fault::StoreResult;
 use crate::layout::PAGE;
 use crate::log::DirtyEntry;
+use crate::open_files::SyncToken;
 use crate::page::touched::{Touched, UNIT};
 use crate::page::{PageMut, PageRef};
 use crate::space::Space;
@@ -155,18 +156,22 @@ impl FlushBatch {
     /// Writes the pages in place; gives the bytes.
     pub fn write(&self) -> StoreResult<u64> {
         let pieces = self.pieces();
-        let mut batch = IoBatch::new();
-        for piece in &pieces {
-            batch.push_write(&piece.space.file, &self.buffer[piece.bytes.clone()], piece.offset);
-        }
+        let at_once = pieces.first().map_or(1, |piece| piece.space.file.batch_max());
         let mut bytes = 0;
-        for (result, piece) in batch.run().into_iter().zip(&pieces) {
-            let page = (piece.offset / PAGE as u64) as u32;
-            // The file of a dropped tree is of no interest.
-            if !piece.space.is_dropped() {
-                result.map_err(|e| piece.space.io_error(page, "write", e))?;
+        for some in pieces.chunks(at_once) {
+            let mut batch = IoBatch::new();
+            for piece in some {
+                let content = &self.buffer[piece.bytes.clone()];
+                piece.space.file.push_write(&mut batch, content, piece.offset);
             }
-            bytes += piece.bytes.len() as u64;
+            for (result, piece) in batch.run().into_iter().zip(some) {
+                let page = (piece.offset / PAGE as u64) as u32;
+                // The file of a dropped tree is of no interest.
+                if !piece.space.is_dropped() {
+                    result.map_err(|e| piece.space.io_error(page, "write", e))?;
+                }
+                bytes += piece.bytes.len() as u64;
+            }
         }
         Ok(bytes)
     }
@@ -235,11 +240,16 @@ impl Unsynced {
     pub fn sync(&mut self) -> StoreResult<u64> {
         // The file of a dropped tree is of no interest.
         let files: Vec<&Arc<Space>> = self.files.values().filter(|space| !space.is_dropped()).collect();
-        for some in files.chunks(BATCH) {
+        let at_once = files.first().map_or(1, |space| space.file.batch_max());
+        for some in files.chunks(BATCH.min(at_once)) {
             let mut batch = IoBatch::new();
-            some.iter().for_each(|space| batch.push_sync(&space.file));
-            for (result, space) in batch.run().into_iter().zip(some) {
-                result.map_err(|e| space.io_error(0, "sync", e))?;
+            let tokens: Vec<SyncToken> = some.iter().map(|space| space.file.push_sync(&mut batch)).collect();
+            for ((result, space), token) in batch.run().into_iter().zip(some).zip(tokens) {
+                // A tree may have been dropped meanwhile.
+                match space.file.synced(token, result) {
+                    Err(e) if !space.is_dropped() => return Err(space.io_error(0, "sync", e)),
+                    _ => {}
+                }
             }
         }
         let count = files.len() as u64;

@@ -34,6 +34,7 @@ mod lock_span;
 mod lock_wait;
 mod log;
 pub mod mtr;
+mod open_files;
 pub mod options;
 mod owner;
 mod page;

@@ -277,6 +277,8 @@ impl Applier<'_> {
             Some(space) => space.clone(),
             None => {
                 let Some(space) = self.core.space(at.0).filter(|space| !space.lost) else { return Ok(None) };
+                // A process that was killed may have written pages that are not synced.
+                space.file.note_unsynced();
                 self.touched.insert(at.0, space.clone());
                 space
             }

@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 use crate::buffer::translation::Translation;
 use crate::fault::{StoreError, StoreResult};
 use crate::layout::*;
+use crate::open_files::{OpenFiles, TreeFile};
 use crate::page::{NodeMeta, PageBuilder, PageMut, format_page};
 use crate::tree::Counter;
 
@@ -46,8 +47,8 @@ pub struct Space {
     /// The tree's id; 0 is the undo file.
     pub id: TreeId,
     path: PathBuf,
-    /// The open file.
-    pub file: File,
+    /// The file, opened when it is used.
+    pub file: Arc<TreeFile>,
     /// Its resident pages.
     pub map: Translation,
     /// The file is missing, or too short to be a tree: nothing of it can be read.
@@ -120,7 +121,7 @@ fn initial_pages(id: TreeId, lsn: u64) -> AlignedBuf {
 }
 
 impl Space {
-    fn new(id: TreeId, path: PathBuf, file: File, pages: u32) -> Space {
+    fn new(id: TreeId, path: PathBuf, file: Arc<TreeFile>, pages: u32) -> Space {
         Space {
             id,
             path,
@@ -140,7 +141,13 @@ impl Space {
     }
 
     /// Makes a file with an empty tree, durable on return. It appears under its name only once whole.
-    pub fn create(dir: &Path, id: TreeId, direct: bool, lsn: u64) -> StoreResult<Space> {
+    pub fn create(
+        files: &Arc<OpenFiles>,
+        dir: &Path,
+        id: TreeId,
+        direct: bool,
+        lsn: u64,
+    ) -> StoreResult<Space> {
         let name = file_name(id);
         let fail = |op: &'static str| {
             let name = name.clone();
@@ -159,7 +166,7 @@ impl Space {
             fs::sync_dir(dir).map_err(fail("sync"))?;
             Ok(file)
         };
-        let made = make().inspect_err(|_| {
+        let made = TreeFile::create(files, &path, true, make).inspect_err(|_| {
             // What cannot be removed is not named: the next start does it.
             let _ = fs::remove_file(&raw);
             let _ = fs::remove_file(&path);
@@ -168,7 +175,7 @@ impl Space {
     }
 
     /// Makes the file of a temporary tree, which nothing is promised of.
-    pub fn create_temporary(dir: &Path, id: TreeId) -> StoreResult<Space> {
+    pub fn create_temporary(files: &Arc<OpenFiles>, dir: &Path, id: TreeId) -> StoreResult<Space> {
         let name = file_name(id);
         let path = dir.join(&name);
         // Through the page cache: most such files are gone before the device hears of them.
@@ -181,27 +188,27 @@ impl Space {
                 .map_err(|e| StoreError::io(&name, 0, "allocate", e))?;
             Ok(file)
         };
-        let made = make().inspect_err(|_| _ = fs::remove_file(&path));
+        let made = TreeFile::create(files, &path, false, make);
+        let made = made.inspect_err(|_| _ = fs::remove_file(&path));
         Ok(Space::new(id, path.clone(), made?, FIRST_PAGES))
     }
 
     /// In place of a file that is gone, an empty one, so that the tree can be dropped; whatever reads it is told.
-    pub fn stand_in(dir: &Path, id: TreeId) -> StoreResult<Space> {
+    pub fn stand_in(files: &Arc<OpenFiles>, dir: &Path, id: TreeId) -> StoreResult<Space> {
         let name = file_name(id);
         let path = dir.join(&name);
-        let file =
-            File::open(&path, &OpenOptions::creating()).map_err(|e| StoreError::io(&name, 0, "create", e))?;
+        let make = || File::open(&path, &OpenOptions::creating());
+        let file = TreeFile::create(files, &path, true, make);
+        let file = file.map_err(|e| StoreError::io(&name, 0, "create", e))?;
         Ok(Space::new(id, path, file, 0))
     }
 
     /// Opens an existing file.
-    pub fn open(dir: &Path, id: TreeId, direct: bool) -> StoreResult<Space> {
+    pub fn open(files: &Arc<OpenFiles>, dir: &Path, id: TreeId, direct: bool) -> StoreResult<Space> {
         let name = file_name(id);
         let path = dir.join(&name);
-        let options = OpenOptions::writing();
-        let options = if direct { options.with_direct() } else { options };
-        let file = File::open(&path, &options).map_err(|e| StoreError::io(&name, 0, "open", e))?;
-        let len = file.len().map_err(|e| StoreError::io(&name, 0, "stat", e))?;
+        let opened = TreeFile::open(files, &path, direct);
+        let (file, len) = opened.map_err(|e| StoreError::io(&name, 0, "open", e))?;
         let pages = u32::try_from(len / PAGE as u64).unwrap_or(u32::MAX);
         Ok(Space::new(id, path, file, pages))
     }
@@ -308,8 +315,8 @@ impl Space {
         self.reserved.lock().retain(|&p| p != page);
     }
 
-    /// Removes the file; the space must be marked dropped before. Its room on the disk is free at once, though handles
-    /// of the tree, which a prepared statement may keep for long, hold the file open.
+    /// Removes the file; the space must be marked dropped before. Its room on the disk is free at once, though reads
+    /// that are under way hold the file open.
     pub fn remove_file(&self) -> StoreResult<()> {
         let _no_growth = self.growing.lock();
         fs::remove_file(&self.path).map_err(|e| self.io_error(0, "remove", e))?;
@@ -317,9 +324,7 @@ impl Space {
             let dir = self.path.parent().unwrap_or(Path::new("."));
             fs::sync_dir(dir).map_err(|e| self.io_error(0, "sync", e))?;
         }
-        // The file is gone, durably: where its room cannot be freed at once it is when the last handle closes. The drop is
-        // committed already, so that is no reason to fail it.
-        let _ = self.file.set_len(0);
+        self.file.close_removed();
         Ok(())
     }
 }
@@ -392,7 +397,9 @@ mod tests {
         let disk = Disk::new(1);
         sim::run(Options::new(1).with_disk(&disk), || {
             fs::create_dir_all(Path::new("/data")).unwrap();
-            let space = Arc::new(Space::create(Path::new("/data"), TreeId(7), false, 1).unwrap());
+            let space = Arc::new(
+                Space::create(&OpenFiles::new(64), Path::new("/data"), TreeId(7), false, 1).unwrap(),
+            );
             space.grow_for(100).unwrap();
             let full_at = space.pages();
             space.grow_ahead_of(full_at - 1 - KEPT).unwrap();

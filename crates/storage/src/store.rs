@@ -28,10 +28,11 @@ use crate::fault::{StoreError, StoreResult};
 use crate::flush::{FlushState, Flusher};
 use crate::layout::{self, CHAIN_ROOM, HEADER, PAGE};
 use crate::log::behind::look_behind;
-use crate::log::head::Head;
+use crate::log::head::{self, Head};
 use crate::log::segments::{BLOCK, Segments};
 use crate::log::{FIRST_LSN, Log, run_writer};
 use crate::mtr::Mtr;
+use crate::open_files::OpenFiles;
 use crate::recovery::{Recovered, recover};
 use crate::resize::{Resize, frames_of};
 use crate::shrink::{Cut, CutDone};
@@ -71,9 +72,16 @@ pub struct StoreConfig {
     pub durability: Durability,
     /// Whether data files bypass the page cache.
     pub direct_io: bool,
+    /// Files of trees that are open at once.
+    pub tree_files_max: usize,
 }
 
 impl StoreConfig {
+    /// Log files that may be open at once: what the capacity holds, one that is written to and one made ahead.
+    pub fn log_files_max(&self) -> u64 {
+        self.redo_capacity_bytes / self.segment_bytes.max(1) + 2
+    }
+
     /// Defaults for `dir`: 128 MiB pool, 1 GiB of redo, durable commits.
     pub fn new(dir: impl Into<PathBuf>) -> StoreConfig {
         StoreConfig {
@@ -86,6 +94,7 @@ impl StoreConfig {
             doublewrite: true,
             durability: Durability::Commit,
             direct_io: true,
+            tree_files_max: 400,
         }
     }
 }
@@ -160,6 +169,10 @@ pub struct StoreStatus {
     pub doublewrite_batches: u64,
     /// Pages through the doublewrite file.
     pub doublewrite_pages: u64,
+    /// Files of trees that are open (gauge).
+    pub files_open: u64,
+    /// Files of trees that were opened.
+    pub files_opened: u64,
 }
 
 /// A page kept resident while this lives; holds no latch.
@@ -213,7 +226,7 @@ pub struct Store {
     housekeeper: Arc<Housekeeper>,
     /// What recovery did at open.
     pub recovered: Recovered,
-    _lock: FileLock,
+    _locks: (FileLock, Option<FileLock>),
 }
 
 /// Makes log files ahead of the writer and reuses those behind the checkpoint.
@@ -277,12 +290,21 @@ fn provide_files(log: &Log) -> StoreResult<()> {
 }
 
 fn take_lock(dir: &Path) -> StoreResult<FileLock> {
-    fs::lock_file(&dir.join("keel.lock")).map_err(|e| match e.kind() {
+    fs::lock_file(&dir.join("keel.lock")).map_err(|e| lock_error(dir, "keel.lock", e))
+}
+
+/// Locks `redo.head`, without which there is no store: removing `keel.lock` does not let a second server in.
+fn take_head_lock(dir: &Path) -> StoreResult<Option<FileLock>> {
+    fs::lock_existing(&dir.join(head::NAME)).map_err(|e| lock_error(dir, head::NAME, e))
+}
+
+fn lock_error(dir: &Path, name: &str, e: std::io::Error) -> StoreError {
+    match e.kind() {
         std::io::ErrorKind::WouldBlock => {
             StoreError::Unusable(format!("{} is in use by another server", dir.display()))
         }
-        _ => StoreError::io("keel.lock", 0, "lock", e),
-    })
+        _ => StoreError::io(name, 0, "lock", e),
+    }
 }
 
 /// Whether names of the tree folder are those of trees that only a store has: the undo log is made before it is one.
@@ -291,7 +313,7 @@ pub(crate) fn name_trees(names: &[String]) -> bool {
 }
 
 /// Makes the files of a new store; `redo.head` last, so that a crash leaves a folder that is made again.
-fn create_store(config: &StoreConfig, tree_dir: &Path) -> StoreResult<()> {
+fn create_store(config: &StoreConfig, files: &Arc<OpenFiles>, tree_dir: &Path) -> StoreResult<()> {
     fs::create_dir_all(tree_dir).map_err(|e| StoreError::io("trees", 0, "create", e))?;
     let there = fs::read_dir(tree_dir).map_err(|e| StoreError::io("trees", 0, "list", e))?;
     if name_trees(&there) {
@@ -302,19 +324,23 @@ fn create_store(config: &StoreConfig, tree_dir: &Path) -> StoreResult<()> {
     fs::sync_dir(&config.dir).map_err(|e| StoreError::io("data folder", 0, "sync", e))?;
     let segment_bytes = config.segment_bytes.next_multiple_of(BLOCK as u64);
     Segments::open(&config.dir, segment_bytes, config.direct_io)?.provide(FIRST_LSN, 1)?;
-    Space::create(tree_dir, UNDO, config.direct_io, FIRST_LSN)?;
+    Space::create(files, tree_dir, UNDO, config.direct_io, FIRST_LSN)?;
     Head::create(&config.dir, FIRST_LSN, segment_bytes)
 }
 
 /// Opens every tree file; what a crash left unfinished is removed.
-fn open_spaces(tree_dir: &Path, direct: bool) -> StoreResult<HashMap<u32, Arc<Space>>> {
+fn open_spaces(
+    files: &Arc<OpenFiles>,
+    tree_dir: &Path,
+    direct: bool,
+) -> StoreResult<HashMap<u32, Arc<Space>>> {
     // Names that a kill left unsynced may not vanish once more is built on them.
     fs::sync_dir(tree_dir).map_err(|e| StoreError::io("trees", 0, "sync", e))?;
     let mut spaces = HashMap::new();
     let entries = fs::read_dir(tree_dir).map_err(|e| StoreError::io("trees", 0, "list", e))?;
     for entry in entries {
         if let Some(id) = tree_of(&entry) {
-            spaces.insert(id.0, Arc::new(Space::open(tree_dir, id, direct)?));
+            spaces.insert(id.0, Arc::new(Space::open(files, tree_dir, id, direct)?));
         } else if entry.ends_with(".new") || is_temporary_file(&entry) {
             fs::remove_file(&tree_dir.join(&entry)).map_err(|e| StoreError::io(&entry, 0, "remove", e))?;
         }
@@ -335,9 +361,11 @@ impl Store {
         fs::create_dir_all(&config.dir).map_err(|e| StoreError::io("data folder", 0, "create", e))?;
         let lock = take_lock(&config.dir)?;
         let tree_dir = config.dir.join("trees");
+        let files = OpenFiles::new(config.tree_files_max);
         if !Head::exists(&config.dir)? {
-            create_store(&config, &tree_dir)?;
+            create_store(&config, &files, &tree_dir)?;
         }
+        let locks = (lock, take_head_lock(&config.dir)?);
         let head = Head::open(&config.dir)?;
         let checkpoint = head.last().lsn;
         let segments = Segments::open(&config.dir, head.last().segment_bytes, config.direct_io)?;
@@ -354,7 +382,8 @@ impl Store {
                 config.redo_capacity_bytes,
                 config.log_buffer_bytes,
             )),
-            spaces: RwLock::new(open_spaces(&tree_dir, config.direct_io)?),
+            spaces: RwLock::new(open_spaces(&files, &tree_dir, config.direct_io)?),
+            files,
         });
         let weak: Weak<Core> = Arc::downgrade(&core);
         core.pool.set_spaces(weak);
@@ -379,7 +408,7 @@ impl Store {
         fiber::spawn_service("redo files", move || keeper.run(&shared, &state));
         let direct = config.direct_io;
         let trees = RwLock::new(trees);
-        Ok(Arc::new(Store { core, trees, tree_dir, direct, flush, housekeeper, recovered, _lock: lock }))
+        Ok(Arc::new(Store { core, trees, tree_dir, direct, flush, housekeeper, recovered, _locks: locks }))
     }
 
     /// Starts a mini-transaction; waits for log space.
@@ -402,6 +431,11 @@ impl Store {
     /// Log files that may be open at once: what the capacity holds, one that is written to and one made ahead.
     pub fn log_files_max(&self) -> u64 {
         self.core.log.capacity() / self.core.log.segments.bytes + 2
+    }
+
+    /// Files of trees that may be open at once.
+    pub fn tree_files_max(&self) -> u64 {
+        self.core.files.max() as u64
     }
 
     /// Waits until the log is durable up to `lsn`.
@@ -498,17 +532,22 @@ impl Store {
     /// Creates an empty tree, durable on return. Ids are never reused. Waits.
     pub fn create_tree(&self, id: TreeId) -> StoreResult<Arc<Tree>> {
         assert!(id != UNDO && self.tree(id).is_none(), "tree {id} exists");
-        let space = Arc::new(Space::create(&self.tree_dir, id, self.direct, self.core.log.appended())?);
+        let space = Arc::new(self.make_space(id)?);
         let tree = tree(&self.core, &space);
         self.core.spaces.write().insert(id.0, space);
         self.trees.write().insert(id, tree.clone());
         Ok(tree)
     }
 
+    fn make_space(&self, id: TreeId) -> StoreResult<Space> {
+        let lsn = self.core.log.appended();
+        Space::create(&self.core.files, &self.tree_dir, id, self.direct, lsn)
+    }
+
     /// Creates an empty temporary tree: its pages are not logged, and leave memory only for want of frames. Waits.
     pub fn create_temporary_tree(&self, id: TreeId) -> StoreResult<Arc<Tree>> {
         assert!(id.is_temporary() && self.tree(id).is_none(), "tree {id} exists");
-        let space = Arc::new(Space::create_temporary(&self.tree_dir, id)?);
+        let space = Arc::new(Space::create_temporary(&self.core.files, &self.tree_dir, id)?);
         let tree = tree(&self.core, &space);
         self.core.spaces.write().insert(id.0, space);
         self.trees.write().insert(id, tree.clone());
@@ -517,7 +556,7 @@ impl Store {
 
     /// In place of a tree whose file is gone: it can be dropped, and every read of it fails.
     pub(crate) fn stand_in(&self, id: TreeId) -> StoreResult<Arc<Tree>> {
-        let space = Arc::new(Space::stand_in(&self.tree_dir, id)?);
+        let space = Arc::new(Space::stand_in(&self.core.files, &self.tree_dir, id)?);
         let tree = tree(&self.core, &space);
         self.core.spaces.write().insert(id.0, space);
         self.trees.write().insert(id, tree.clone());
@@ -610,6 +649,8 @@ impl Store {
             redo_capacity: log.capacity(),
             doublewrite_batches: load(&self.flush.doublewrite_batches),
             doublewrite_pages: load(&self.flush.doublewrite_pages),
+            files_open: self.core.files.open() as u64,
+            files_opened: self.core.files.opened(),
         }
     }
 

@@ -15,6 +15,8 @@ use keel_storage::{Engine, EngineConfig, Isolation, LockMode, Read, ScanRange, T
 /// 256 frames.
 fn small_pool() -> EngineConfig {
     let mut config = config();
+    // Batches are as large as with any usual number of open files.
+    config.store.tree_files_max = 400;
     config.store.pool_bytes = 4 << 20;
     config
 }

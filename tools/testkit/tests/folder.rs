@@ -131,3 +131,73 @@ fn a_start_waits_for_the_former_server_to_stop() {
     assert!(text("next.err").contains("waiting for the server"), "{}", text("next.err"));
     assert!(text("next.log").contains("ms for the former server"), "{}", text("next.log"));
 }
+
+/// More than twice the descriptors that the process may have.
+const TABLES: usize = 3000;
+
+fn open_descriptors(server: &Server) -> u64 {
+    let folder = format!("/proc/{}/fd", server.pid().expect("the server runs"));
+    fs::read_dir(folder).expect("a process").count() as u64
+}
+
+fn status(client: &mut Client, name: &str) -> u64 {
+    let reply = client.run(&format!("SHOW GLOBAL STATUS LIKE '{name}'")).expect("a status");
+    reply.strings()[0][1].parse().expect("a number")
+}
+
+/// Reads and writes each table, several times in another order.
+fn use_tables(client: &mut Client, value: usize) {
+    for number in (0..TABLES).rev() {
+        let found = client.run(&format!("SELECT MAX(a) FROM t{number}")).expect("a row").scalar();
+        assert_eq!(found, Some((value - 1).to_string()), "t{number}");
+        client.run(&format!("INSERT INTO t{number} VALUES ({value})")).expect("a row");
+    }
+}
+
+#[test]
+fn more_tables_than_descriptors_are_made_used_and_found_again() {
+    let mut server = Server::start(Engine::Keel, &["--innodb-flush-log-at-trx-commit=2"]).expect("starts");
+    assert!(server.stop().expect("stops").success());
+    server.set_wrapper(["sh", "-c", "ulimit -n 1024 && exec \"$0\" \"$@\""].map(String::from).to_vec());
+    server.launch().expect("starts");
+    let mut client = server.client().expect("connects");
+    client.run("CREATE DATABASE d").expect("a database");
+    let mut client = server.client_in("d").expect("connects");
+    for number in 0..TABLES {
+        client.run(&format!("CREATE TABLE t{number} (a INT PRIMARY KEY)")).expect("a table");
+        client.run(&format!("INSERT INTO t{number} VALUES (0)")).expect("a row");
+    }
+    use_tables(&mut client, 1);
+    let open = status(&mut client, "Open_files");
+    assert!(open > 100 && open < 600, "{open}");
+    assert!(status(&mut client, "Opened_files") > TABLES as u64);
+    assert!(open_descriptors(&server) < 1024);
+    let begun = Instant::now();
+    let shown = client.run("SHOW TABLE STATUS").expect("a list").strings().len();
+    assert_eq!(shown, TABLES);
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    // Connections keep their share.
+    let connections: usize = client
+        .run("SELECT @@max_connections")
+        .expect("a number")
+        .scalar()
+        .expect("a row")
+        .parse()
+        .expect("a number");
+    let clients: Vec<Client> = (0..connections).map_while(|_| server.client().ok()).collect();
+    assert!(connections >= 151 && clients.len() + 2 >= connections, "{} of {connections}", clients.len());
+    use_tables(&mut client, 2);
+    drop((client, clients));
+    assert!(server.stop().expect("stops").success());
+    server.launch().expect("starts after a clean stop");
+    let mut client = server.client_in("d").expect("connects");
+    use_tables(&mut client, 3);
+    drop(client);
+    server.kill();
+    server.launch().expect("starts after a kill");
+    let mut client = server.client_in("d").expect("connects");
+    use_tables(&mut client, 4);
+    drop(client);
+    assert!(server.stop().expect("stops").success());
+    server.check().expect("nothing is wrong");
+}

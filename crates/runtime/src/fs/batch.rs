@@ -17,6 +17,8 @@ pub struct IoBatch<'a> {
     /// Keeps files open while their operations run.
     files: Vec<File>,
     event: Option<WaitEvent>,
+    /// Operations that failed before they began, and their places among the results.
+    failed: Vec<(usize, io::Error)>,
     buffers: PhantomData<&'a mut [u8]>,
 }
 
@@ -61,23 +63,31 @@ impl<'a> IoBatch<'a> {
         }
         self.files.push(file.clone());
     }
+    /// Adds an operation that has failed already: its file could not be opened.
+    pub fn push_failed(&mut self, error: io::Error) {
+        self.failed.push((self.len(), error));
+    }
     /// Number of operations.
     pub fn len(&self) -> usize {
-        self.files.len()
+        self.files.len() + self.failed.len()
     }
     /// Nothing in it?
     pub fn is_empty(&self) -> bool {
-        self.files.is_empty()
+        self.len() == 0
     }
     /// Submits all, parks until all are done; results in the order pushed. A read past the end is `UnexpectedEof`.
     pub fn run(mut self) -> Vec<io::Result<()>> {
         assert!(self.real.is_empty() || self.sim.is_empty(), "a batch belongs to one world");
         let event = self.event.unwrap_or(WaitEvent::PageRead);
-        if !self.sim.is_empty() {
-            return crate::sim::run_batch(event, self.sim);
-        }
-        op::run(event, &mut self.real);
-        self.real.into_iter().map(whole).collect()
+        let mut results = if self.sim.is_empty() {
+            op::run(event, &mut self.real);
+            self.real.into_iter().map(whole).collect()
+        } else {
+            crate::sim::run_batch(event, self.sim)
+        };
+        // In ascending order, so that each lands at its place.
+        self.failed.into_iter().for_each(|(at, error)| results.insert(at, Err(error)));
+        results
     }
 }
 

@@ -25,6 +25,7 @@ use self::file::Pair;
 use self::lines::{Given, What};
 use self::past::{Past, Was};
 use crate::memory::{self, Budget};
+use crate::service::descriptors_kept;
 use crate::tls::{self, Files};
 use crate::variables::{
     Argument, Globals, Kind, OF_WORDS, Origin, Setting, VarId, alias, apply, table, value, with_word,
@@ -442,8 +443,17 @@ impl Options {
         config.store.durability = apply::durability(self.number("innodb_flush_log_at_trx_commit"));
         config.store.doublewrite = self.number("innodb_doublewrite") != 0;
         config.store.direct_io = self.text("innodb_flush_method").starts_with("O_DIRECT");
+        config.store.tree_files_max = self.tree_files_max(config.store.log_files_max()) as usize;
         config.lock_wait_timeout = std::time::Duration::from_secs(self.number("innodb_lock_wait_timeout"));
         config
+    }
+
+    /// Files of trees that may be open at once. Connections get their descriptors first; but where these are few, a quarter of
+    /// all is for trees, and where they are many, half.
+    fn tree_files_max(&self, log_files: u64) -> u64 {
+        let descriptors = system::descriptors_max();
+        let others = descriptors_kept(descriptors, log_files) + self.number("max_connections");
+        descriptors.saturating_sub(others).clamp(descriptors / 4, descriptors / 2)
     }
 
     /// All memory that the server may use: what was asked for, as far as it is there, else a share of what there is.

@@ -128,7 +128,7 @@ impl Pool {
         let offsets: Vec<u64> = owned.iter().map(|o| u64::from(o.2) * PAGE as u64).collect();
         let mut batch = IoBatch::new();
         for ((frame, space, _), offset) in owned.iter_mut().zip(&offsets) {
-            batch.push_read(&space.file, frame.bytes(), *offset);
+            space.file.push_read(&mut batch, frame.bytes(), *offset);
         }
         let count = batch.len() as u32;
         self.reading.fetch_add(count, Relaxed);

@@ -24,6 +24,8 @@ pub fn config() -> EngineConfig {
     config.store.pool_bytes = 4 << 20;
     config.store.segment_bytes = 1 << 20;
     config.store.redo_capacity_bytes = 8 << 20;
+    // Fewer than there are trees, so that files are closed and opened again all the time.
+    config.store.tree_files_max = 2;
     config
 }
 

@@ -23,6 +23,7 @@ pub fn tiny() -> StoreConfig {
         pool_bytes: 1 << 20,
         redo_capacity_bytes: 256 << 10,
         segment_bytes: 64 << 10,
+        tree_files_max: 2,
         ..StoreConfig::new("/data")
     }
 }
