@@ -9,6 +9,7 @@ use keel_sql::Literal;
 use keel_sql::ast::{self, Statement};
 use keel_storage::Engine;
 use keel_storage::runtime::{heap, time};
+use keel_value::temporal::Zone;
 use keel_value::{SqlType, Value};
 
 use crate::account::Privileges;
@@ -206,8 +207,8 @@ impl Database {
     }
 
     /// SHOW CREATE TABLE's text as a session wants it.
-    pub fn show_create_table_as(&self, table: &TableDef, layout: Layout) -> String {
-        show_create::table_as(table, self.next_auto_increment(table), layout)
+    pub fn show_create_table_as(&self, table: &TableDef, layout: Layout, zone: &dyn Zone) -> String {
+        show_create::table_as(table, self.next_auto_increment(table), layout, zone)
     }
 
     /// The next AUTO_INCREMENT value of a table; 0 where it has no such column.

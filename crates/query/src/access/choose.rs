@@ -16,7 +16,7 @@ use keel_value::{TypeKind, Value};
 
 use super::split::{Found, Target};
 use super::{AccessPath, PartCondition, bounds};
-use crate::catalog::{IndexDef, TableDef, names};
+use crate::catalog::{IndexDef, TableDef};
 use crate::engine_error;
 use crate::expr::{Expr, Node, walk};
 use crate::session::Session;
@@ -143,7 +143,7 @@ pub fn choose(request: &AccessRequest<'_>) -> SqlResult<AccessChoice> {
     let mut offers = Vec::with_capacity(table.indexes.len());
     let mut forced = false;
     for (position, index) in table.indexes.iter().enumerate() {
-        match hint(request.hints, index) {
+        match hint(request.hints, table, position) {
             Hint::Ignored => continue,
             Hint::Forced => forced = true,
             Hint::None => {}
@@ -317,13 +317,14 @@ enum Hint {
 }
 
 /// What hints say about an index.
-fn hint(hints: &[IndexHint], index: &IndexDef) -> Hint {
+fn hint(hints: &[IndexHint], table: &TableDef, position: usize) -> Hint {
+    let index = &table.indexes[position];
     if index.options.ignored || index.hashed {
         return Hint::Ignored;
     }
     let mut said = Hint::None;
     for hint in hints {
-        let named = hint.indexes.iter().any(|i| names::same(i, &index.name));
+        let named = hint.indexes.iter().any(|name| table.hinted_index(name) == Some(position));
         match (hint.kind, named) {
             (IndexHintKind::Ignore, true) => return Hint::Ignored,
             (IndexHintKind::Use | IndexHintKind::Force, false) => said = Hint::Ignored,

@@ -182,8 +182,11 @@ impl Binder<'_> {
                 }
                 let parts = std::mem::take(args);
                 let all: Vec<&Expr> = parts.iter().collect();
-                let (ty, derivation) =
+                let (mut ty, derivation) =
                     typing::aggregate(&all, self.cx.session.vars.connection_collation, name)?;
+                // NULL has a sign here, unlike in CASE.
+                let has_null = parts.iter().any(|part| part.class() == Class::Null);
+                ty.unsigned &= !(has_null && ty.class() == Class::Decimal);
                 let nullable = parts.iter().all(|p| p.nullable);
                 Expr { node: Node::Coalesce(parts), ty, nullable, derivation }
             }

@@ -858,6 +858,15 @@ impl Binder<'_> {
             return Err(errors::no_default_for_field(&name.column));
         };
         match &def.columns[place.column as usize].default {
+            ColumnDefault::Value(Value::DateTime(utc)) if column.ty.kind == TypeKind::Timestamp => {
+                // Another session may have another time zone.
+                self.cacheable = false;
+                let local = convert::timestamp_to_local(*utc, &*self.cx.session.vars.time_zone);
+                Ok(Expr {
+                    derivation: column.derivation,
+                    ..Expr::constant(Value::DateTime(local), column.ty)
+                })
+            }
             ColumnDefault::Value(value) => {
                 Ok(Expr { derivation: column.derivation, ..Expr::constant(value.clone(), column.ty) })
             }
@@ -915,16 +924,25 @@ fn foreign_cast(to: &CastType) -> Option<&'static str> {
 }
 
 fn integer_cast_type(value: &Expr, unsigned: bool) -> SqlType {
-    let chars = typing::text_chars(value);
     let length = match value.class() {
-        Class::Int | Class::Decimal => typing::display_length(value).max(1),
-        Class::String if !typing::is_hex(value) => chars.clamp(2, 20),
-        _ => 21,
+        Class::String if typing::is_hex(value) => (value.ty.length.min(8) * 8 * 3).div_ceil(10),
+        Class::Null => 0,
+        Class::Real => 20,
+        _ => typing::text_chars(value),
     };
-    let length = if unsigned { length.min(20) } else { length.min(21) };
-    let length = if unsigned && value.class() != Class::Int { 20 } else { length };
-    let ty = typing::int_type(length, unsigned);
-    if unsigned { SqlType { kind: TypeKind::BigInt, length: 20, ..ty } } else { ty }
+    if !unsigned {
+        return typing::int_type(length.clamp(2, 21), false);
+    }
+    // A number below zero has all digits.
+    let is_never_negative = match &value.node {
+        Node::Constant(Value::Int(number)) => *number >= 0,
+        Node::Constant(Value::Null) => true,
+        _ => value.ty.unsigned || value.class() == Class::String && length <= 1,
+    };
+    match is_never_negative {
+        true => typing::int_type(length.clamp(1, 20), true),
+        false => SqlType::bigint_unsigned().with_length(20),
+    }
 }
 
 fn cast_collation(

@@ -132,7 +132,10 @@ impl Listed {
     /// Whether it is found by its name alone.
     pub fn is_invisible(self, scope: &Scope) -> bool {
         match self {
-            Listed::Merged(_) => false,
+            Listed::Merged(number) => scope.merged[number]
+                .parts
+                .first()
+                .is_some_and(|(place, index)| scope.tables[*place].columns[usize::from(*index)].invisible),
             Listed::Of(place, index) => scope.tables[place].columns[index].invisible,
         }
     }

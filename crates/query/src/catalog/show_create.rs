@@ -1,7 +1,10 @@
 //! The text of SHOW CREATE TABLE, VIEW and DATABASE, byte for byte as MariaDB 10.11 prints it.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
+use keel_value::convert::timestamp_to_local;
+use keel_value::temporal::{Utc, Zone};
 use keel_value::types::NOT_FIXED;
 use keel_value::{CollationId, TypeKind, Value, text};
 
@@ -23,17 +26,18 @@ pub const OPTION_ORDER: [&str; 10] = [
     "DELAY_KEY_WRITE",
 ];
 
-/// SHOW CREATE TABLE as a session wants it. `next_auto` is the next AUTO_INCREMENT value.
-pub fn table_as(table: &TableDef, next_auto: u64, layout: Layout) -> String {
-    layout.quoted(&text_of_table(table, next_auto, layout)).into_owned()
+/// SHOW CREATE TABLE as a session wants it, with defaults of TIMESTAMP in the session's time zone. `next_auto` is the next
+/// AUTO_INCREMENT value.
+pub fn table_as(table: &TableDef, next_auto: u64, layout: Layout, zone: &dyn Zone) -> String {
+    layout.quoted(&text_of_table(table, next_auto, layout, zone)).into_owned()
 }
 
 /// SHOW CREATE TABLE in full.
 pub fn table(table: &TableDef, next_auto: u64) -> String {
-    text_of_table(table, next_auto, Layout::FULL)
+    text_of_table(table, next_auto, Layout::FULL, &Utc)
 }
 
-fn text_of_table(table: &TableDef, next_auto: u64, layout: Layout) -> String {
+fn text_of_table(table: &TableDef, next_auto: u64, layout: Layout, zone: &dyn Zone) -> String {
     let mut out = String::with_capacity(256);
     out.push_str(if table.is_temporary() { "CREATE TEMPORARY TABLE " } else { "CREATE TABLE " });
     push_quoted(&mut out, &table.name);
@@ -42,7 +46,7 @@ fn text_of_table(table: &TableDef, next_auto: u64, layout: Layout) -> String {
         if i > 0 {
             out.push_str(",\n");
         }
-        push_column(&mut out, column, table.options.collation, layout);
+        push_column(&mut out, &in_zone(column, zone), table.options.collation, layout);
     }
     for index in &table.indexes {
         out.push_str(",\n");
@@ -175,6 +179,17 @@ fn push_engine_options(out: &mut String, table: &TableDef, layout: Layout) {
     }
 }
 
+/// A column whose default, if it is a TIMESTAMP, is the wall clock of a time zone.
+fn in_zone<'c>(column: &'c ColumnDef, zone: &dyn Zone) -> Cow<'c, ColumnDef> {
+    match &column.default {
+        ColumnDefault::Value(Value::DateTime(utc)) if column.ty.kind == TypeKind::Timestamp => {
+            let local = Value::DateTime(timestamp_to_local(*utc, zone));
+            Cow::Owned(ColumnDef { default: ColumnDefault::Value(local), ..column.clone() })
+        }
+        _ => Cow::Borrowed(column),
+    }
+}
+
 fn push_column(out: &mut String, column: &ColumnDef, table_collation: CollationId, layout: Layout) {
     out.push_str("  ");
     push_quoted(out, &column.name);
@@ -255,7 +270,7 @@ pub fn default_text(column: &ColumnDef) -> Option<String> {
     let mut out = String::new();
     match &column.default {
         ColumnDefault::None => return None,
-        ColumnDefault::Value(Value::Null) if !column.nullable => return None,
+        ColumnDefault::Value(Value::Null) if !column.nullable || column.auto_increment => return None,
         ColumnDefault::Value(value) => push_value(&mut out, column, value),
         ColumnDefault::Now => push_now(&mut out, column),
         ColumnDefault::Expression(text) => out.push_str(text),

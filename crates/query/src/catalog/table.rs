@@ -306,6 +306,21 @@ impl TableDef {
         self.index_position(name).filter(|position| !self.indexes[*position].options.ignored)
     }
 
+    /// The index that a hint names: by its name or the beginning of it, where no other name begins so; none that is IGNORED.
+    pub fn hinted_index(&self, name: &str) -> Option<usize> {
+        if name.is_empty() {
+            return None;
+        }
+        self.usable_index(name).or_else(|| {
+            let begins = |index: &IndexDef| {
+                index.name.get(..name.len()).is_some_and(|part| super::names::same(part, name))
+            };
+            let mut found = (0..self.indexes.len()).filter(|position| begins(&self.indexes[*position]));
+            let first = found.next().filter(|position| !self.indexes[*position].options.ignored)?;
+            found.next().is_none().then_some(first)
+        })
+    }
+
     /// The clustered key, unless rows have hidden numbers.
     pub fn clustered_index(&self) -> Option<&IndexDef> {
         self.clustered.map(|i| &self.indexes[i])

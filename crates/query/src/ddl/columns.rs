@@ -165,7 +165,7 @@ pub(super) fn define_one(cx: &mut ColumnContext<'_>, column: &ast::ColumnDef) ->
         return Err(errors::invalid_default(&column.name));
     }
     let implicit = is_implicit(cx.session, &ty) && column.generated.is_none();
-    let nullable = column.nullable.unwrap_or(!implicit) && !column.auto_increment;
+    let nullable = column.nullable.unwrap_or(!implicit && !column.auto_increment);
     check_members(cx.session, &ty, column)?;
     let comment = column.comment.as_ref().map(ByteStr::to_text).unwrap_or_default();
     let too_long = |max| errors::too_long_field_comment(&column.name, max);
@@ -345,7 +345,8 @@ fn decimal(column: &ast::ColumnDef) -> SqlResult<SqlType> {
         return Err(errors::too_big_scale(&column.name, 38));
     }
     let precision = match data.length {
-        None | Some(0) => 10.max(scale),
+        Some(0) if scale > 0 => return Err(errors::m_bigger_than_d(&column.name)),
+        None | Some(0) => 10,
         Some(n) if n > 65 => return Err(errors::too_big_precision(&column.name, 65)),
         Some(n) => n as u32,
     };

@@ -469,6 +469,7 @@ impl Database {
                 }
                 if let Some(model) = model.filter(|m| m.nullable == *nullable) {
                     column.default = kept_default(&model.default, *nullable);
+                    column.on_update_now = model.on_update_now && !united;
                     if model.auto_increment {
                         column.default = ColumnDefault::Value(implicit_default(&ty));
                     }

@@ -54,17 +54,21 @@ pub(crate) fn into_column(
         && def.ty.kind != TypeKind::Bit
         && let Value::Bytes(octets) = &value
     {
-        let (number, problem) = number_of_octets(octets, &def.ty);
-        if let Some(problem) = problem {
-            let warning = problem.to_warning(target(session, table, column));
+        let (number, is_cut) = number_of_octets(octets, &def.ty);
+        let stored =
+            into_column(session, table, column, &SqlType::bigint_unsigned(), number.clone(), strictness)?;
+        if is_cut && fits(session, &def.ty, &number) {
+            let problem = Problem::OutOfRange;
             if strictness.strict {
                 return Err(problem.to_error(target(session, table, column)));
             }
-            session.push_warning(warning);
+            session.push_warning(problem.to_warning(target(session, table, column)));
         }
-        let integer = SqlType { unsigned: true, ..SqlType::bigint() };
-        return into_column(session, table, column, &integer, number, strictness);
+        return Ok(stored);
     }
+    // A BIT is a number in a temporal column, although it is compared with one by its bytes.
+    let bits = SqlType::bigint_unsigned();
+    let from = if from.is_octets_of_bits() && def.ty.is_temporal() { &bits } else { from };
     let today = if def.ty.is_temporal() { session.now_local().date } else { Date::default() };
     let context = session.store_context(strictness.strict, today);
     let stored = match convert::store(&def.ty, from, value.as_ref(), &context) {
@@ -145,11 +149,22 @@ fn told(
     Ok(stored)
 }
 
-/// `0x..` and `b'..'` are numbers in numeric columns: eight octets, of which signed columns hold 63 bits.
-fn number_of_octets(octets: &[u8], to: &SqlType) -> (Value, Option<Problem>) {
-    let most = if to.unsigned { u64::MAX } else { i64::MAX as u64 };
-    let number = if octets.len() > 8 { u64::MAX } else { octets_as_number(octets) };
-    (Value::UInt(number.min(most)), (number > most || octets.len() > 8).then_some(Problem::OutOfRange))
+/// `0x..` and `b'..'` are unsigned numbers in numeric columns. More than eight bytes are cut to the largest BIGINT, by the sign of
+/// the column; says whether they were.
+fn number_of_octets(octets: &[u8], to: &SqlType) -> (Value, bool) {
+    let is_cut = octets.len() > 8;
+    let number = match is_cut {
+        true if to.unsigned => u64::MAX,
+        true => i64::MAX as u64,
+        false => octets_as_number(octets),
+    };
+    (Value::UInt(number), is_cut)
+}
+
+/// Whether a column of a type holds an unsigned number as it is.
+fn fits(session: &Session, to: &SqlType, number: &Value) -> bool {
+    let context = session.store_context(false, Date::default());
+    matches!(convert::store(to, &SqlType::bigint_unsigned(), number.as_ref(), &context), Ok((_, None)))
 }
 
 /// Whether a conversion gave back the very value, so that it need not be copied.

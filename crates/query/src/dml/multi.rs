@@ -212,6 +212,9 @@ pub(crate) fn plan_delete(
     find: super::Find<'_>,
     notes: &mut Notes,
 ) -> SqlResult<MultiPlan> {
+    if cx.session.database.is_none() && delete.targets.iter().any(|target| target.db.is_none()) {
+        return Err(errors::no_db());
+    }
     let (tables, views) = named_tables(cx, delete.with.as_ref(), &delete.from, find)?;
     let mut items = Vec::new();
     let mut targets = Vec::new();

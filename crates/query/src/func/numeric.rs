@@ -44,7 +44,11 @@ pub const FUNCTIONS: &[Function] = &[
     function!("atan", 1, 2, real_result, atan),
     function!("atan2", 1, 2, real_result, atan),
     function!("cot", 1, 1, real_result, cot),
-    function!("degrees", 1, 1, angle_type, |_, a, cx| partial(&a[0], cx, |v| Some(v.to_degrees()))),
+    function!("degrees", 1, 1, angle_type, |_, a, cx| finite(
+        given!(a[0].real(cx)?).to_degrees(),
+        "degrees",
+        a
+    )),
     function!("radians", 1, 1, angle_type, |_, a, cx| partial(&a[0], cx, |v| Some(v.to_radians()))),
     function!(
         "pi",

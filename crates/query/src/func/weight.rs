@@ -6,19 +6,26 @@ use keel_value::{CollationId, SqlType, Value, collation};
 
 use super::string::too_long;
 use super::{Function, function, given, known_integer};
-use crate::bind::BindContext;
-use crate::expr::typing::{string_type, text_chars};
-use crate::expr::{EvalContext, Expr};
+use crate::bind::{BindContext, octets_as_number};
+use crate::expr::typing::{is_hex, string_type, text_chars};
+use crate::expr::{EvalContext, Expr, Node};
 
 /// The functions of this subject.
 pub const FUNCTIONS: &[Function] = &[function!("weight_string", 1, 4, weight_type, weight_string)];
 
 /// The flag that pads.
 const PAD: u32 = 0x40;
+/// The flag that pads up to the length of the result.
+const PAD_TO_LENGTH: u32 = 0x80;
+/// The flags that name levels.
+const LEVELS: u32 = 0x3F;
 
 /// A number behind the first argument; 0 if it is not there.
 fn option(args: &[Expr], index: usize) -> u64 {
-    args.get(index).and_then(known_integer).map_or(0, |number| u64::try_from(number).unwrap_or(0))
+    match args.get(index).map(|arg| &arg.node) {
+        Some(Node::Constant(Value::Bytes(octets))) if is_hex(&args[index]) => octets_as_number(octets),
+        _ => args.get(index).and_then(known_integer).map_or(0, |number| u64::try_from(number).unwrap_or(0)),
+    }
 }
 
 /// Text weighs by its collation, what is printed by its octets.
@@ -52,7 +59,13 @@ fn weight_string<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 
         return Ok(Value::Null);
     }
     let mut out = Vec::new();
-    collation::weight_string(by, &text, count as usize, flags, &mut out);
+    let length = if most == 0 { collation::weight_string_max(by, count, count) } else { most };
+    if flags & PAD_TO_LENGTH != 0 && too_long("weight_string", length, cx)? {
+        return Ok(Value::Null);
+    }
+    // What is to be done with a level counts for nothing where no level is named.
+    let flags = if flags & LEVELS == 0 { flags & (PAD | PAD_TO_LENGTH) } else { flags };
+    collation::weight_string(by, &text, count as usize, length as usize, flags, &mut out);
     if most > 0 {
         out.truncate(most as usize);
     }

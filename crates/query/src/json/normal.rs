@@ -1,6 +1,6 @@
 //! JSON in a form that is the same for equal values: keys sorted, no spaces, numbers as `d.dE±x`.
 //!
-//! Strings and keys are compared as they are written; of members with one key all stay, in their order.
+//! Strings and keys are compared as they are written; members with one key all stay.
 
 use super::fault::Fault;
 use super::scan::{Kind, Scanner, Value};
@@ -55,6 +55,21 @@ fn write_object(scanner: &mut Scanner<'_>, out: &mut Vec<u8>) -> Result<(), Faul
         members.push((key.inner(text), start, written.len()));
     }
     members.sort_by(|a, b| a.0.cmp(b.0));
+    for twins in members.chunk_by_mut(|a, b| a.0 == b.0).filter(|twins| twins.len() > 1) {
+        let of_value = |(key, start, end): &(&[u8], usize, usize)| {
+            // A key is as long as its text and two quotes; a colon follows.
+            let text = &written[start + key.len() + 3..*end];
+            let mut rank = Vec::new();
+            let mut scanner = Scanner::new(text);
+            scanner.value().and_then(|value| write_rank(&mut scanner, value, &mut rank)).map(|()| rank)
+        };
+        let mut ranked = Vec::with_capacity(twins.len());
+        for twin in &*twins {
+            ranked.push((of_value(twin)?, *twin));
+        }
+        ranked.sort_by(|a, b| a.0.cmp(&b.0));
+        twins.iter_mut().zip(ranked).for_each(|(place, (_, twin))| *place = twin);
+    }
     out.push(b'{');
     for (place, (_, start, end)) in members.into_iter().enumerate() {
         if place > 0 {
@@ -63,6 +78,49 @@ fn write_object(scanner: &mut Scanner<'_>, out: &mut Vec<u8>) -> Result<(), Faul
         out.extend_from_slice(&written[start..end]);
     }
     out.push(b'}');
+    Ok(())
+}
+
+/// Appends bytes that order normal forms as MariaDB does: objects, arrays, strings, numbers, true, false, null, and of one kind
+/// the shorter ones first.
+fn write_rank(scanner: &mut Scanner<'_>, value: Value, out: &mut Vec<u8>) -> Result<(), Fault> {
+    let kind = match value.kind {
+        Kind::Object => 0,
+        Kind::Array => 1,
+        Kind::String => 2,
+        Kind::Number => 3,
+        Kind::True => 4,
+        Kind::False => 5,
+        Kind::Null => 6,
+    };
+    out.push(kind);
+    let place = out.len();
+    out.extend_from_slice(&[0; 4]);
+    let mut count = 0u32;
+    match value.kind {
+        Kind::Object => {
+            while let Some(key) = scanner.key()? {
+                out.extend_from_slice(key.inner(scanner.text()));
+                out.push(0);
+                let member = scanner.value()?;
+                write_rank(scanner, member, out)?;
+                count += 1;
+            }
+        }
+        Kind::Array => {
+            while scanner.element()? {
+                let element = scanner.value()?;
+                write_rank(scanner, element, out)?;
+                count += 1;
+            }
+        }
+        _ => {
+            let raw = value.raw(scanner.text());
+            out.extend_from_slice(raw);
+            count = raw.len() as u32;
+        }
+    }
+    out[place..place + 4].copy_from_slice(&count.to_be_bytes());
     Ok(())
 }
 

@@ -23,6 +23,7 @@ use super::{Body, CommonTable, ExplainFacts, SelectPlan, export, natural, recurs
 use crate::access::KeyOrder;
 use crate::aggregate::AggregateKind;
 use crate::bind::{Binder, Clause, Listed, Scope, ViewPart};
+use crate::catalog::names;
 use crate::expr::{ColumnRef, Expr, Node, walk};
 use crate::group::GroupPlan;
 use crate::join::Source;
@@ -67,6 +68,16 @@ pub(super) fn bind_with(binder: &mut Binder<'_>, with: &ast::With) -> SqlResult<
         let plan = plan?;
         if !table.columns.is_empty() && table.columns.len() != plan.types.len() {
             return Err(errors::with_col_wrong_list());
+        }
+        let own = plan.columns().columns.iter().map(|column| &*column.name);
+        let columns: Vec<&str> = match table.columns.is_empty() {
+            true => own.collect(),
+            false => table.columns.iter().map(String::as_str).collect(),
+        };
+        let twin =
+            |place: &usize| columns[..*place].iter().any(|before| names::same(before, columns[*place]));
+        if let Some(place) = (0..columns.len()).find(twin) {
+            return Err(errors::dup_fieldname(columns[place]));
         }
         binder.common.push(CommonTable {
             name: table.name.clone(),

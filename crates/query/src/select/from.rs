@@ -115,7 +115,7 @@ fn operand(
 /// Refuses index hints of a table, shown as `shown`, that name no index of it or contradict each other.
 pub(crate) fn check_hints(hints: &[IndexHint], def: &TableDef, shown: &str) -> SqlResult<()> {
     let mut names = hints.iter().flat_map(|hint| &hint.indexes);
-    if let Some(unknown) = names.find(|index| def.usable_index(index).is_none()) {
+    if let Some(unknown) = names.find(|index| def.hinted_index(index).is_none()) {
         return Err(errors::key_does_not_exist(unknown, shown));
     }
     let says = |kind| hints.iter().any(|hint| hint.kind == kind);

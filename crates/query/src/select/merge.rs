@@ -111,7 +111,7 @@ fn try_derived(
     }
     let def = binder.table(plain.name.db.as_deref(), &plain.name.name, plain.alias)?;
     let inner = plain.alias.unwrap_or(&def.name).to_string();
-    let hints_hold = plain.hints.iter().flat_map(|h| &h.indexes).all(|i| def.usable_index(i).is_some());
+    let hints_hold = plain.hints.iter().flat_map(|h| &h.indexes).all(|i| def.hinted_index(i).is_some());
     let Some(named) = named(&plain, &def, &inner).filter(|_| hints_hold && !def.is_virtual()) else {
         return Ok(None);
     };

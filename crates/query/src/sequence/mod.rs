@@ -171,6 +171,9 @@ fn next(session: &mut Session, table: &TableDef) -> SqlResult<i64> {
                     Taken::RunOut => Err(run_out(table)),
                 }
             });
+            if reserved.is_err() {
+                session.last_values.remove(&key_of(table));
+            }
             reserved?
         }
     };

@@ -8,6 +8,7 @@ use keel_query::account::{Privileges, see};
 use keel_query::catalog::show_create::OPTION_ORDER;
 use keel_query::catalog::{ColumnDef, ColumnDefault, IndexDef, TableDef};
 use keel_value::convert::timestamp_to_local;
+use keel_value::temporal::Zone;
 use keel_value::{DateTime, SqlType, TypeKind, Value};
 
 use super::{
@@ -134,7 +135,7 @@ fn one_table(view: &View<'_>, rows: &mut RowMaker<'_>, table: &Arc<TableDef>) {
                     false => see::on_column(view.session, &catalog.accounts, name, &column.name),
                 };
                 if !own.is_none() {
-                    column_row(rows, table, position, column, own);
+                    column_row(rows, table, position, column, (own, &*view.session.vars.time_zone));
                 }
             }
         }
@@ -320,10 +321,13 @@ pub fn column_key(table: &TableDef, column: usize) -> &'static str {
 }
 
 /// The DEFAULT of a column: as SQL (`'x'`, `NULL`) or plain, where SHOW COLUMNS prints it.
-pub fn default_text(column: &ColumnDef, as_sql: bool) -> Option<String> {
+pub fn default_text(column: &ColumnDef, as_sql: bool, zone: &dyn Zone) -> Option<String> {
     match &column.default {
         ColumnDefault::None => None,
         ColumnDefault::Value(Value::Null) => as_sql.then(|| "NULL".to_string()),
+        ColumnDefault::Value(Value::DateTime(utc)) if column.ty.kind == TypeKind::Timestamp => {
+            Some(value_text(&column.ty, &Value::DateTime(timestamp_to_local(*utc, zone)), as_sql))
+        }
         ColumnDefault::Value(value) => Some(value_text(&column.ty, value, as_sql)),
         ColumnDefault::Now => Some(now_text(&column.ty)),
         ColumnDefault::Expression(sql) => Some(sql.clone()),
@@ -374,7 +378,7 @@ pub(super) fn column_row(
     table: &TableDef,
     position: usize,
     column: &ColumnDef,
-    own: Privileges,
+    (own, zone): (Privileges, &dyn Zone),
 ) {
     let ty = &column.ty;
     let name = ty.sql_name();
@@ -396,7 +400,7 @@ pub(super) fn column_row(
         ("TABLE_NAME", text(&table.name)),
         ("COLUMN_NAME", text(&column.name)),
         ("ORDINAL_POSITION", number(position as u64 + 1)),
-        ("COLUMN_DEFAULT", maybe(default_text(column, true))),
+        ("COLUMN_DEFAULT", maybe(default_text(column, true, zone))),
         ("IS_NULLABLE", yes_no(column.nullable)),
         ("DATA_TYPE", text(data_type)),
         ("CHARACTER_MAXIMUM_LENGTH", if has_length { number(characters) } else { Value::Null }),

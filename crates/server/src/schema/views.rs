@@ -36,7 +36,7 @@ pub fn rows(view: &View<'_>, wanted: Wanted<'_>, rows: &mut RowMaker<'_>) {
             for (position, column) in table.columns.iter().enumerate() {
                 let own = see::on_column(view.session, accounts, (&of.schema, &of.name), &column.name);
                 if !own.is_none() {
-                    column_row(rows, &table, position, column, own);
+                    column_row(rows, &table, position, column, (own, &*view.session.vars.time_zone));
                 }
             }
             continue;

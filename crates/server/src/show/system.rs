@@ -15,7 +15,7 @@ const CHARSET: &str = " DEFAULT CHARSET=utf8mb3 COLLATE=utf8mb3_general_ci";
 
 /// The text of a table that the server makes up.
 pub fn create_table(table: &TableDef, own: Option<&SystemTable>, layout: Layout) -> String {
-    let mut sql = show_create::table_as(table, 0, layout);
+    let mut sql = show_create::table_as(table, 0, layout, &keel_value::temporal::Utc);
     if own.is_none() {
         sql = sql.replacen("CREATE TABLE", "CREATE TEMPORARY TABLE", 1);
     }

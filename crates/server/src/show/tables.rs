@@ -9,6 +9,7 @@ use keel_query::account::see::{self, Denied};
 use keel_query::catalog::layout::Layout;
 use keel_query::catalog::{ColumnDef, ColumnDefault, TableDef, View as CatalogView, show_create};
 use keel_sql::ast::ObjectName;
+use keel_value::temporal::Zone;
 use keel_value::types::flags;
 use keel_value::{CollationId, Value, collation};
 
@@ -222,11 +223,12 @@ pub fn columns(core: &Core, name: &ObjectName, full: bool) -> SqlResult<Rows> {
     let wanted = wanted_of(&table);
     let columns = if full { FULL_COLUMNS } else { COLUMNS };
     let mut rows = Rows::of_table(core, schema::table("COLUMNS"), wanted, columns)?;
+    let zone = &*core.sql.vars.time_zone;
     let default = columns.iter().position(|(name, _)| *name == "Default").unwrap_or(0);
     for row in &mut rows.rows {
         let named = |column: &&ColumnDef| column.name.as_bytes() == bytes_of(&row[0]);
         let column = table.columns.iter().find(named);
-        row[default] = maybe(column.and_then(|column| objects::default_text(column, false)));
+        row[default] = maybe(column.and_then(|column| objects::default_text(column, false, zone)));
     }
     Ok(rows)
 }
@@ -275,8 +277,8 @@ pub fn create_table(core: &Core, name: &ObjectName) -> SqlResult<Rows> {
         return Ok(Rows::plain(columns, vec![vec![text(&table.name), text(sql)]]));
     }
     let sql = match table.is_series() {
-        true => show_create::table_as(&table, 0, layout),
-        false => core.state.database().show_create_table_as(&table, layout),
+        true => show_create::table_as(&table, 0, layout, &*core.sql.vars.time_zone),
+        false => core.state.database().show_create_table_as(&table, layout, &*core.sql.vars.time_zone),
     };
     let columns = vec![Plain("Table", varchar(64), false), Plain("Create Table", varchar(1024), false)];
     Ok(Rows::plain(columns, vec![vec![text(&table.name), text(sql)]]))
@@ -378,15 +380,15 @@ pub fn fields(core: &Core, table: &str, wild: &str) -> SqlResult<Vec<(ColumnMeta
                 flags: key_flags(&table, place),
                 length: None,
             };
-            (meta, field_default(column))
+            (meta, field_default(column, &*core.sql.vars.time_zone))
         })
         .collect())
 }
 
 /// What COM_FIELD_LIST says a column holds where nothing is given: nothing but constants.
-fn field_default(column: &ColumnDef) -> Option<Vec<u8>> {
+fn field_default(column: &ColumnDef, zone: &dyn Zone) -> Option<Vec<u8>> {
     match &column.default {
-        ColumnDefault::Value(_) => objects::default_text(column, false).map(String::into_bytes),
+        ColumnDefault::Value(_) => objects::default_text(column, false, zone).map(String::into_bytes),
         ColumnDefault::None if column.ty.is_numeric() => Some(b"0".to_vec()),
         ColumnDefault::None if column.ty.is_string() && !column.ty.is_blob() => Some(Vec::new()),
         _ => None,

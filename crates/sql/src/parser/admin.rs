@@ -151,6 +151,11 @@ impl Parser<'_> {
     fn flush_tables(&mut self) -> SqlResult<FlushKind> {
         let tables = if self.at_ident() { self.list(Self::object_name)? } else { Vec::new() };
         let read_lock = self.accept_then(Kw::WITH, &[Kw::READ, Kw::LOCK])?;
+        if read_lock && self.accept_kw(Kw::AND) {
+            // Only Aria has checkpoints that this disables.
+            self.expect_kw(Kw::DISABLE)?;
+            self.expect_kw(Kw::CHECKPOINT)?;
+        }
         let export = !read_lock && !tables.is_empty() && self.accept_then(Kw::FOR, &[Kw::EXPORT])?;
         Ok(FlushKind::Tables { tables, read_lock, export })
     }

@@ -205,6 +205,10 @@ impl Parser<'_> {
             }
             Some(Kw::CONSTRAINT) => {
                 self.advance();
+                if self.accept_kw(Kw::PRIMARY) {
+                    self.expect_kw(Kw::KEY)?;
+                    return Ok(AlterAction::DropPrimaryKey { if_exists: false });
+                }
                 let if_exists = self.if_exists()?;
                 Ok(AlterAction::DropConstraint { if_exists, name: self.ident()? })
             }

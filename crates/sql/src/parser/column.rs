@@ -205,6 +205,8 @@ impl Parser<'_> {
             Kw::AUTO_INCREMENT => {
                 self.advance();
                 column.auto_increment = true;
+                // As in MariaDB, only a NULL behind it changes this.
+                column.nullable = Some(false);
             }
             Kw::SERIAL => {
                 self.advance();
@@ -268,6 +270,17 @@ impl Parser<'_> {
     /// DEFAULT's value: one operand, or an expression in parentheses.
     pub(super) fn default_value(&mut self) -> SqlResult<Expr> {
         let first = self.pos;
+        if self.at(Tok::Minus) || self.at(Tok::Plus) {
+            // A sign belongs to a number.
+            let number = self.peek_at(1).tok;
+            if !matches!(number, Tok::Int | Tok::Decimal | Tok::Float) {
+                self.advance();
+                return Err(self.unexpected());
+            }
+        }
+        if self.at(Tok::Tilde) || self.at(Tok::Bang) || self.at_any(&[Kw::NOT, Kw::BINARY]) {
+            return Err(self.unexpected());
+        }
         let value = self.operand()?;
         self.fix_literals(first);
         Ok(value)

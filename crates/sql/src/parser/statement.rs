@@ -179,8 +179,11 @@ impl Parser<'_> {
             json: false,
             what: ExplainTarget::Connection(Box::new(Self::bare_word(String::new()))),
         };
-        if !analyze && self.at_kw(Kw::EXTENDED) && self.explains(1) {
-            self.advance();
+        let extended_all = usize::from(self.peek_at(1).kw == Some(Kw::ALL));
+        if !analyze && self.at_kw(Kw::EXTENDED) && self.explains(1 + extended_all) {
+            (0..=extended_all).for_each(|_| {
+                self.advance();
+            });
             explain.extended = true;
         } else if !analyze && self.at_kw(Kw::PARTITIONS) && self.explains(1) {
             self.advance();

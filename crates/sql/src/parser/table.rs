@@ -153,9 +153,10 @@ impl Parser<'_> {
     }
 
     fn natural_word(&mut self) -> SqlResult<JoinKind> {
-        let kind = match self.accept_any(&[Kw::INNER, Kw::LEFT, Kw::RIGHT]) {
+        let kind = match self.accept_any(&[Kw::INNER, Kw::LEFT, Kw::RIGHT, Kw::STRAIGHT_JOIN]) {
             Some(Kw::LEFT) => JoinKind::Left,
             Some(Kw::RIGHT) => JoinKind::Right,
+            Some(Kw::STRAIGHT_JOIN) => return Ok(JoinKind::Straight),
             _ => JoinKind::Inner,
         };
         if kind != JoinKind::Inner {

@@ -368,10 +368,17 @@ pub fn weights_len(id: CollationId, key: &[u8]) -> Option<usize> {
 }
 
 /// Appends what WEIGHT_STRING() gives: at most `count` weights on each level, all if it is 0. The flags are MariaDB's: 1, 2, 4,
-/// ... for the levels (none for all), 40 (hexadecimal) to pad, 100, 200, ... to turn a level's bits round, 10000, 20000, ...
-/// its octets.
-pub fn weight_string(id: CollationId, bytes: &[u8], count: usize, flags: u32, out: &mut Vec<u8>) {
-    weight_string::append(id.info(), bytes, count, flags, out);
+/// ... for the levels (none for all), 40 (hexadecimal) to pad, 80 to pad up to `length` bytes, 100, 200, ... to turn a level's
+/// bits round, 10000, 20000, ... its octets.
+pub fn weight_string(
+    id: CollationId,
+    bytes: &[u8],
+    count: usize,
+    length: usize,
+    flags: u32,
+    out: &mut Vec<u8>,
+) {
+    weight_string::append(id.info(), bytes, count, length, flags, out);
 }
 
 /// The most octets that WEIGHT_STRING() gives for so many characters, or weights if `count` is not 0.

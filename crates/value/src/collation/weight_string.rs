@@ -4,6 +4,8 @@ use super::{Charset, Info, Weighing, order, uca};
 
 /// Pad to the asked number of weights.
 const PAD: u32 = 0x40;
+/// Pad behind the weights up to the length of the result.
+const PAD_TO_LENGTH: u32 = 0x80;
 /// Turn the bits, or the order of octets, round. The flags of the first level count for all, those of others for nothing.
 const DESC: u32 = 0x100;
 const REVERSE: u32 = 0x1_0000;
@@ -52,8 +54,9 @@ pub(super) fn level_count(info: &Info) -> u32 {
     }
 }
 
-/// Appends the weights: at most `count` on each level, all if it is 0.
-pub(super) fn append(info: &Info, bytes: &[u8], count: usize, flags: u32, out: &mut Vec<u8>) {
+/// Appends the weights: at most `count` on each level, all if it is 0. Pads up to `length` bytes if the flags ask for it.
+pub(super) fn append(info: &Info, bytes: &[u8], count: usize, length: usize, flags: u32, out: &mut Vec<u8>) {
+    let begin = out.len();
     for level in levels(info, flags) {
         let start = out.len();
         let most = if count == 0 { usize::MAX } else { count };
@@ -73,6 +76,14 @@ pub(super) fn append(info: &Info, bytes: &[u8], count: usize, flags: u32, out: &
         if flags & REVERSE != 0 {
             out[start..].reverse();
         }
+    }
+    let end = begin + length;
+    if flags & PAD_TO_LENGTH != 0 && out.len() < end {
+        let space = if info.pads { fill(info, 0) } else { 0 };
+        while out.len() < end {
+            write(info, space, out);
+        }
+        out.truncate(end);
     }
 }
 

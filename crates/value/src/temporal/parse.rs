@@ -539,6 +539,9 @@ fn read_span<'a>(body: &Body<'a>, hours_max: u64) -> Result<(ParsedSpan, &'a [u8
     if hours > u64::from(u32::MAX) {
         return Err(BadTemporal::OutOfRange);
     }
+    if hours > SPAN_HOURS_MAX && hours_max == SPAN_HOURS_MAX {
+        return Err(BadTemporal::OutOfRange);
+    }
     let (whole, flaw) = match hours > hours_max {
         true => ((hours_max as i64 + 1) * 3_600_000_000 - 1, Some(Flaw::OutOfRange)),
         false => (

@@ -97,6 +97,10 @@ impl Work<'_> {
             self.auto.before_raise(session, table, self.plan.is_bulk())?;
             table.counting().map_or(Ok(()), |counting| counting.raise(next))?;
         }
+        if self.values[auto.column].is_null() && table.columns[auto.column].nullable {
+            // NULL stays NULL although it takes a number.
+            return Ok(());
+        }
         self.values[auto.column] = match ty.kind {
             keel_value::TypeKind::Double => Value::Double(next as f64),
             keel_value::TypeKind::Float => Value::Float(next as f32),
