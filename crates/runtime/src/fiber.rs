@@ -11,6 +11,7 @@
 
 use crate::latch;
 use crate::net::ConnId;
+use crate::share;
 use crate::shared::Shared;
 use crate::stack::{FiberStack, StackPool};
 use crate::time::{self, Instant};
@@ -32,7 +33,14 @@ const PARKED: u32 = 2;
 
 /// How long a row loop runs before `tick` yields.
 const SLICE_NANOS: u64 = 500_000;
-const TICKS_PER_LOOK: u32 = 256;
+/// `tick` looks at the clock once in so many calls; fewer where calls lie far apart.
+const TICKS_PER_LOOK_MAX: u32 = 256;
+const TICKS_PER_LOOK_FIRST: u32 = 64;
+/// How far two looks at the clock should lie apart.
+const LOOK_NANOS_MIN: u64 = 20_000;
+const LOOK_NANOS_MAX: u64 = 50_000;
+/// The most that one slice adds to what a statement has used: the thread may have lost the processor meanwhile.
+const SLICE_COUNTED_NANOS_MAX: u64 = 2 * SLICE_NANOS;
 
 /// What a fiber is given to run.
 pub(crate) enum Job {
@@ -74,8 +82,16 @@ pub(crate) struct Core {
     pub event: Cell<WaitEvent>,
     /// The same for other threads, one more than its place among the events; 0 while it runs.
     shown_event: AtomicU8,
-    /// First clock reading of `tick` since it was resumed, 0 for none yet.
+    /// First clock reading since it was resumed, 0 for none yet.
     slice_start: Cell<u64>,
+    /// The thread's processor time then, where the slice is one of the background.
+    cpu_start: Cell<u64>,
+    /// The last clock reading of `tick`, and the calls of it between two readings.
+    looked_at: Cell<u64>,
+    ticks_per_look: Cell<u32>,
+    /// Whether it runs a client's statement, and the time that this has used in slices that are over.
+    is_statement: Cell<bool>,
+    used_nanos: Cell<u64>,
     pub waited_nanos: Cell<u64>,
     /// The part of it that was spent on locks of others.
     pub locked_nanos: Cell<u64>,
@@ -104,7 +120,8 @@ static FREE_STAND_INS: FreeList = parking_lot::const_mutex(Vec::new());
 thread_local! {
     static CURRENT: Cell<Option<&'static Core>> = const { Cell::new(None) };
     static STAND_IN: StandIn = StandIn(Core::take(&FREE_STAND_INS));
-    static TICKS: Cell<u32> = const { Cell::new(0) };
+    /// Calls of `tick` until the next look at the clock.
+    static TICKS_LEFT: Cell<u32> = const { Cell::new(TICKS_PER_LOOK_FIRST) };
 }
 
 /// The `Core` of a thread that is no fiber, given back when the thread ends.
@@ -141,6 +158,11 @@ impl Core {
             shown_event: AtomicU8::new(0),
             event: Cell::new(WaitEvent::Idle),
             slice_start: Cell::new(0),
+            cpu_start: Cell::new(0),
+            looked_at: Cell::new(0),
+            ticks_per_look: Cell::new(TICKS_PER_LOOK_FIRST),
+            is_statement: Cell::new(false),
+            used_nanos: Cell::new(0),
             waited_nanos: Cell::new(0),
             locked_nanos: Cell::new(0),
             local: Cell::new(0),
@@ -210,12 +232,20 @@ impl Core {
         self.waited_nanos.set(0);
         self.locked_nanos.set(0);
         self.local.set(0);
+        self.ticks_per_look.set(TICKS_PER_LOOK_FIRST);
+        self.is_statement.set(false);
+        self.used_nanos.set(0);
         self.job.set(Some(job));
     }
 
     /// Runs the fiber until it parks, yields or finishes. Returns true when it is idle again.
-    pub fn resume(&'static self, worker: &Worker) -> bool {
+    /// A slice of the background begins at the time that is given, metered or not.
+    pub fn resume(&'static self, worker: &Worker, background: Option<(u64, bool)>) -> bool {
         self.slice_start.set(0);
+        if let Some((now, is_metered)) = background {
+            self.begin_background_slice(now, is_metered);
+        }
+        TICKS_LEFT.set(self.ticks_per_look.get());
         let outer = CURRENT.replace(Some(self));
         // SAFETY: only the home worker gets here, and the body is not running: it stands in one queue, once.
         let body = unsafe { (*self.body.get()).as_mut() }.expect("a queued fiber has a body");
@@ -224,14 +254,83 @@ impl Core {
         self.heap_bytes.set(crate::heap::switch(outer_heap));
         CURRENT.set(outer);
         match left {
-            CoroutineResult::Yield(Left::Parked) => false,
+            CoroutineResult::Yield(Left::Parked) => {
+                self.note_left(worker);
+                false
+            }
+            CoroutineResult::Yield(Left::Yielded) if self.is_background() => {
+                worker.enqueue_background(self);
+                false
+            }
             CoroutineResult::Yield(Left::Yielded) => {
                 worker.enqueue(Run::Fiber(self));
                 false
             }
-            CoroutineResult::Yield(Left::Finished) => true,
+            CoroutineResult::Yield(Left::Finished) => {
+                self.note_left(worker);
+                true
+            }
             CoroutineResult::Return(()) => unreachable!("a fiber's body loops"),
         }
+    }
+
+    /// A statement has ended or waits. A short one shows its worker that short ones come.
+    #[inline]
+    fn note_left(&self, worker: &Worker) {
+        if !self.is_statement.get() {
+            return;
+        }
+        if !self.is_background() {
+            worker.share.note_short();
+        } else if self.slice_start.get() != 0 {
+            self.end_slice(worker, time::now().0);
+        }
+    }
+
+    /// Whether its statement has used so much time that short ones go first.
+    #[inline]
+    pub fn is_background(&self) -> bool {
+        self.used_nanos.get() > share::BACKGROUND_NANOS
+    }
+
+    /// The worker resumes it in the background at this time.
+    pub fn begin_background_slice(&self, now: u64, is_metered: bool) {
+        self.begin_slice(now);
+        self.cpu_start.set(if is_metered { time::thread_cpu().max(1) } else { 0 });
+    }
+
+    fn begin_slice(&self, now: u64) {
+        self.slice_start.set(now);
+        self.looked_at.set(now);
+        self.cpu_start.set(0);
+    }
+
+    /// Counts the time since the slice began.
+    fn end_slice(&self, worker: &Worker, now: u64) {
+        let start = self.slice_start.replace(0);
+        if start == 0 || !self.is_statement.get() {
+            return;
+        }
+        let mut nanos = now.saturating_sub(start);
+        if self.is_background() {
+            if let cpu @ 1.. = self.cpu_start.get() {
+                nanos = nanos.min(time::thread_cpu().saturating_sub(cpu));
+            }
+            worker.share.note_background(now, nanos);
+        }
+        self.used_nanos.set(self.used_nanos.get() + nanos.min(SLICE_COUNTED_NANOS_MAX));
+    }
+
+    /// Brings the number of calls of `tick` between two looks at the clock nearer to what the looks' distance should be.
+    fn adapt_ticks(&self, now: u64) {
+        let gap = now.saturating_sub(self.looked_at.replace(now));
+        let ticks = self.ticks_per_look.get();
+        if gap > LOOK_NANOS_MAX {
+            self.ticks_per_look.set((ticks / 2).max(1));
+        } else if gap < LOOK_NANOS_MIN {
+            self.ticks_per_look.set((ticks * 2).min(TICKS_PER_LOOK_MAX));
+        }
+        TICKS_LEFT.set(self.ticks_per_look.get());
     }
 
     fn suspend(&self, left: Left) {
@@ -431,6 +530,9 @@ fn park_inner(event: WaitEvent, deadline: Option<Instant>) -> bool {
         core.deadline.set(deadline.0);
         worker::arm_fiber(core, deadline.0);
     }
+    if let Some(worker) = worker::own() {
+        core.end_slice(worker, start.0);
+    }
     core.event.set(event);
     core.shown_event.store(event as u8 + 1, Ordering::Relaxed);
     core.suspend(Left::Parked);
@@ -439,6 +541,7 @@ fn park_inner(event: WaitEvent, deadline: Option<Instant>) -> bool {
     core.deadline.set(0);
     let end = time::now();
     worker::note_time(end.0);
+    core.begin_slice(end.0);
     let nanos = end.0.saturating_sub(start.0);
     core.waited_nanos.set(core.waited_nanos.get() + nanos);
     if event.is_lock() {
@@ -484,31 +587,71 @@ pub(crate) fn timer_fired(core: &'static Core, at: u64, now: u64) {
 /// Lets the other runnable fibers of this worker run.
 pub fn yield_now() {
     assert!(latch::held() == 0, "yielded while holding {} latches", latch::held());
-    match CURRENT.get() {
-        Some(core) => core.suspend(Left::Yielded),
-        None => std::thread::yield_now(),
+    let Some(core) = CURRENT.get() else { return std::thread::yield_now() };
+    if core.slice_start.get() != 0
+        && let Some(worker) = worker::own()
+    {
+        core.end_slice(worker, time::now().0);
+    }
+    core.suspend(Left::Yielded);
+}
+
+/// A client's statement begins on the calling fiber: what earlier ones have used does not count.
+pub fn begin_statement() {
+    let Some(core) = CURRENT.get() else { return };
+    if core.is_background()
+        && let Some(worker) = worker::own()
+    {
+        core.end_slice(worker, time::now().0);
+    }
+    core.is_statement.set(true);
+    core.used_nanos.set(0);
+}
+
+/// For row loops: cheap, and yields when the fiber has run for more than half a millisecond, or in the background for less.
+#[inline]
+pub fn tick() {
+    tick_by(1);
+}
+
+/// As [`tick`], after work that takes about as long as so many rows of a loop.
+#[inline]
+pub fn tick_by(rows: u32) {
+    match TICKS_LEFT.get().checked_sub(rows) {
+        Some(left) => TICKS_LEFT.set(left),
+        None => look_at_slice(),
     }
 }
 
-/// For row loops: cheap, and yields when the fiber has run for more than half a millisecond.
-#[inline]
-pub fn tick() {
-    let ticks = TICKS.get().wrapping_add(1);
-    TICKS.set(ticks);
-    if ticks.is_multiple_of(TICKS_PER_LOOK) {
-        look_at_slice();
-    }
+/// As [`tick`], between pieces of work that take long: looks at the clock at once.
+pub fn offer() {
+    look_at_slice();
 }
 
 #[cold]
 fn look_at_slice() {
-    let Some(core) = CURRENT.get() else { return };
+    let (Some(core), Some(worker)) = (CURRENT.get(), worker::own()) else {
+        return TICKS_LEFT.set(TICKS_PER_LOOK_MAX);
+    };
     let now = time::now().0;
-    worker::note_time(now);
-    match core.slice_start.get() {
-        0 => core.slice_start.set(now),
-        start if now - start > SLICE_NANOS => yield_now(),
-        _ => {}
+    worker.now.set(now);
+    let start = core.slice_start.get();
+    if start == 0 {
+        core.begin_slice(now);
+        return TICKS_LEFT.set(core.ticks_per_look.get());
+    }
+    core.adapt_ticks(now);
+    // Whoever holds a latch goes on; it gives the worker back soon after.
+    if latch::held() != 0 {
+        return TICKS_LEFT.set(core.ticks_per_look.get() / 4);
+    }
+    let is_over = if core.is_background() {
+        worker.ends_background_slice(now, now - start)
+    } else {
+        now - start > SLICE_NANOS
+    };
+    if is_over {
+        yield_now();
     }
 }
 

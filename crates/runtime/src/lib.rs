@@ -24,6 +24,7 @@ pub mod latch;
 pub mod net;
 pub mod rand;
 mod reactor;
+mod share;
 mod shared;
 pub mod signal;
 pub mod sim;

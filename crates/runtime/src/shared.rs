@@ -10,7 +10,11 @@ use crossbeam_queue::SegQueue;
 use std::io;
 use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering, fence};
+
+/// A worker that has not looked at its reactor for so long is passed over when connections are dealt. Long enough that a thread
+/// which lost the processor is not meant.
+const HELD_UP_NANOS: u64 = 200_000_000;
 
 /// What other threads may touch of a worker. Never freed.
 pub(crate) struct Shared {
@@ -18,6 +22,8 @@ pub(crate) struct Shared {
     inbox: AtomicPtr<Core>,
     pub messages: SegQueue<Message>,
     asleep: AtomicBool,
+    /// When the worker last looked at its inbox and its reactor, about; 0 for never.
+    looked_at: AtomicU64,
     /// Signalled to end a sleep; -1 in a simulated world. Never closed: a late wake must not hit another file.
     eventfd: RawFd,
     pub counters: Counters,
@@ -49,6 +55,7 @@ impl Shared {
                 inbox: AtomicPtr::new(null_mut()),
                 messages: SegQueue::new(),
                 asleep: AtomicBool::new(false),
+                looked_at: AtomicU64::new(0),
                 eventfd: eventfd.map_or(-1, IntoRawFd::into_raw_fd),
                 counters: Counters::default(),
             }))
@@ -61,6 +68,7 @@ impl Shared {
             std::mem::forget(message);
         }
         self.counters.reset();
+        self.looked_at.store(0, Ordering::Relaxed);
         FREE_SHARED.lock().push(self);
     }
     /// With a signal of its own, listed for the counters.
@@ -124,6 +132,17 @@ impl Shared {
     }
     pub fn wake_up(&self) {
         self.asleep.store(false, Ordering::SeqCst);
+    }
+    /// The worker looks at its inbox and its reactor.
+    pub fn note_look(&self, now: u64) {
+        self.looked_at.store(now, Ordering::Relaxed);
+    }
+    /// Whether one fiber has kept the worker for long.
+    pub fn is_held_up(&self, now: u64) -> bool {
+        let looked_at = self.looked_at.load(Ordering::Relaxed);
+        !self.asleep.load(Ordering::Relaxed)
+            && looked_at != 0
+            && now.saturating_sub(looked_at) > HELD_UP_NANOS
     }
     /// Is there anything to take?
     pub fn has_word(&self) -> bool {

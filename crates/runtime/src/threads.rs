@@ -39,7 +39,7 @@ pub(crate) fn spawn_service(name: &'static str, f: Box<dyn FnOnce() + Send>) {
         }));
         return worker::enqueue_local(Run::Job(job, slot));
     }
-    let start = Start { group: group.clone(), shared, slot, service: Some(Job::Run(f)), ready: None };
+    let start = Start { group: group.clone(), shared, slot, role: Role::Service(Job::Run(f)), ready: None };
     if let Err(error) = start.spawn(name) {
         eprintln!("keel: no thread for service {name}: {error}");
         group.services.lock()[index] = None;
@@ -57,13 +57,21 @@ impl Drop for ServiceSlot {
     }
 }
 
+/// What a thread is for.
+enum Role {
+    Worker,
+    /// Accepts connections; no fiber runs on it.
+    Acceptor,
+    /// A service, with its one job.
+    Service(Job),
+}
+
 /// What a worker's thread begins with.
 struct Start {
     group: Arc<Group>,
     shared: &'static Shared,
     slot: usize,
-    /// The one job of a service.
-    service: Option<Job>,
+    role: Role,
     ready: Option<mpsc::Sender<io::Result<&'static str>>>,
 }
 
@@ -80,15 +88,16 @@ impl Start {
 
     fn run(mut self) {
         let group = self.group.clone();
-        let is_service = self.service.is_some();
-        match Reactor::new(group.choice, self.shared, is_service) {
+        let is_service = matches!(self.role, Role::Service(_));
+        let is_worker = matches!(self.role, Role::Worker);
+        match Reactor::new(group.choice, self.shared, !is_worker) {
             Ok(reactor) => {
                 if let Some(ready) = self.ready.take() {
                     let _ = ready.send(Ok(reactor.name()));
                 }
                 let worker = Worker::new(self.shared, group.clone(), self.slot, reactor);
                 worker.enter(|w| {
-                    if let Some(job) = self.service.take() {
+                    if let Role::Service(job) = self.role {
                         w.enqueue(Run::Job(job, w.slot));
                     }
                     w.run_loop(is_service);
@@ -99,7 +108,7 @@ impl Start {
                 None => eprintln!("keel: a service has no reactor: {error}"),
             },
         }
-        if is_service {
+        if !is_worker {
             group.services.lock()[self.slot - group.workers] = None;
         }
         *group.threads.lock() -= 1;
@@ -123,7 +132,7 @@ impl Threads {
         let mut threads = Threads { group: group.clone(), reactor_name: "" };
         for (slot, shared) in shared.into_iter().enumerate() {
             let start =
-                Start { group: group.clone(), shared, slot, service: None, ready: Some(sender.clone()) };
+                Start { group: group.clone(), shared, slot, role: Role::Worker, ready: Some(sender.clone()) };
             if let Err(error) = start.spawn(&format!("keel-{slot}")) {
                 threads.stop();
                 return Err(error);
@@ -138,8 +147,25 @@ impl Threads {
                 }
             }
         }
+        if let Err(error) = Self::start_acceptor(&group) {
+            threads.stop();
+            return Err(error);
+        }
         *worker::DEFAULT.lock() = Some(group);
         Ok(threads)
+    }
+
+    /// The thread that accepts connections.
+    fn start_acceptor(group: &Arc<Group>) -> io::Result<()> {
+        let shared = Shared::new_real()?;
+        group.services.lock()[0] = Some(shared);
+        let (sender, receiver) = mpsc::channel();
+        let (group, slot) = (group.clone(), group.workers);
+        let start = Start { group: group.clone(), shared, slot, role: Role::Acceptor, ready: Some(sender) };
+        start.spawn("keel-accept")?;
+        receiver.recv().unwrap_or_else(|_| Err(io::Error::other("the acceptor did not start")))?;
+        let _ = group.acceptor.set(shared);
+        Ok(())
     }
 
     pub fn group(&self) -> &Arc<Group> {

@@ -87,6 +87,14 @@ pub fn unix_micros() -> i64 {
     }
 }
 
+/// Processor time of the calling thread in nanoseconds; in a simulated world, its clock.
+pub(crate) fn thread_cpu() -> u64 {
+    match VIRTUAL.get() {
+        0 => kernel_clock(libc::CLOCK_THREAD_CPUTIME_ID),
+        nanos => nanos,
+    }
+}
+
 fn kernel_clock(clock: libc::clockid_t) -> u64 {
     let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: writes one timespec, ours; both clocks exist on every Linux.

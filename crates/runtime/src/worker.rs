@@ -1,7 +1,8 @@
 //! Workers: a thread, its run queue, its timers, its reactor, its connections.
 //!
-//! **The loop**: take what others have sent, run a bounded pass of the run queue, fire timers, then let the reactor handle
-//! one batch of completions, entering the kernel once; it sleeps there only if nothing is runnable.
+//! **The loop**: take what others have sent, run a bounded pass of the run queue, fire timers, run one slice of a background
+//! statement if the background's share allows it (`share`), then let the reactor handle one batch of completions, entering
+//! the kernel once; it sleeps there only if nothing may run.
 //!
 //! **Invariants.** 1. A worker sleeps only after it has announced it and found its inbox empty (`shared`). 2. It has at most
 //! `fibers_max` fibers; jobs beyond wait in `waiting` and take the next fiber that finishes. 3. Its cells are never borrowed
@@ -13,6 +14,7 @@ use crate::blocking::BlockingPool;
 use crate::fiber::{self, Core, Job};
 use crate::net::{self, Conns};
 use crate::reactor::{Reactor, ReadTurns};
+use crate::share::{self, Share};
 use crate::shared::{self, Message, Shared};
 use crate::stack::StackPool;
 use crate::stats::Counters;
@@ -23,14 +25,16 @@ use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io::Write as _;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Services that may run at once; more become plain fibers.
-pub(crate) const SERVICES_MAX: usize = 30;
+/// Services that may run at once, the acceptor among them; more become plain fibers.
+pub(crate) const SERVICES_MAX: usize = 31;
 /// Queue items run between two looks at the reactor.
 const PASS_MAX: usize = 64;
+/// How long a background statement runs at a time while no short ones come.
+const SLICE_NANOS_FREE: u64 = 500_000;
 /// Idle fibers a worker keeps for good.
 const IDLE_KEPT: usize = 64;
 /// How often it looks whether it keeps too many.
@@ -47,6 +51,8 @@ pub(crate) enum Run {
 pub(crate) struct Group {
     pub workers: usize,
     shared: Vec<&'static Shared>,
+    /// The thread that accepts connections, so that no statement keeps them waiting; none in a simulated world.
+    pub acceptor: OnceLock<&'static Shared>,
     pub services: parking_lot::Mutex<Vec<Option<&'static Shared>>>,
     pub choice: ReactorChoice,
     fibers_max_per_worker: usize,
@@ -73,6 +79,7 @@ impl Group {
         Arc::new(Group {
             workers,
             shared,
+            acceptor: OnceLock::new(),
             services: parking_lot::Mutex::new(vec![None; SERVICES_MAX]),
             choice: config.reactor,
             fibers_max_per_worker: (config.fibers_max / workers).max(16),
@@ -98,6 +105,10 @@ impl Group {
     }
     pub fn is_simulated(&self) -> bool {
         self.shared[0].eventfd() < 0
+    }
+    /// Who accepts connections.
+    pub fn acceptor(&self) -> &'static Shared {
+        self.acceptor.get().copied().unwrap_or(self.shared[0])
     }
     pub fn worker(&self, index: usize) -> &'static Shared {
         self.shared[index]
@@ -130,6 +141,11 @@ pub(crate) struct Worker {
     pub slot: usize,
     pub reactor: Reactor,
     pub queue: RefCell<VecDeque<Run>>,
+    /// Fibers of long statements that are ready; in a simulated world these stand in `queue`.
+    background: RefCell<VecDeque<&'static Core>>,
+    pub share: Share,
+    /// The worker runs a slice that it gave to the background.
+    runs_background: Cell<bool>,
     pub timers: RefCell<Timers>,
     pub conns: Conns,
     /// Clock of the last look, for what needs no exact time.
@@ -263,6 +279,9 @@ impl Worker {
             slot,
             reactor,
             queue: RefCell::default(),
+            background: RefCell::default(),
+            share: Share::default(),
+            runs_background: Cell::new(false),
             timers: RefCell::default(),
             conns: Conns::default(),
             now: Cell::new(time::now().0),
@@ -295,6 +314,52 @@ impl Worker {
     #[inline]
     pub fn enqueue(&self, run: Run) {
         self.queue.borrow_mut().push_back(run);
+    }
+
+    /// Queues a fiber of a long statement behind the others of its kind.
+    pub fn enqueue_background(&self, core: &'static Core) {
+        if self.group.is_simulated() {
+            return self.enqueue(Run::Fiber(core));
+        }
+        self.background.borrow_mut().push_back(core);
+    }
+
+    /// Runs a slice of the background if its share allows it. The time from which it may run again; none if nothing stood in it.
+    fn run_background(&self) -> Option<u64> {
+        if self.background.borrow().is_empty() {
+            return None;
+        }
+        let now = time::now().0;
+        self.now.set(now);
+        let from = self.share.background_from(now);
+        if from > now {
+            return Some(from);
+        }
+        // What is ready goes first, unless that has taken all of the time for long.
+        if self.has_ready() && !self.share.is_overdue(now) {
+            return Some(now);
+        }
+        let core = self.background.borrow_mut().pop_front()?;
+        self.runs_background.set(true);
+        self.resume_at(core, Some(now));
+        self.runs_background.set(false);
+        let now = self.now.get();
+        // The last one may have ended what the worker waits for: its loop goes round once more.
+        Some(if self.background.borrow().is_empty() { now } else { self.share.background_from(now) })
+    }
+
+    /// Whether a background statement that has run for so long gives the worker back.
+    pub fn ends_background_slice(&self, now: u64, nanos: u64) -> bool {
+        if self.has_ready() || nanos > SLICE_NANOS_FREE {
+            return true;
+        }
+        let max = if self.runs_background.get() { share::SLICE_NANOS_METERED } else { 0 };
+        nanos > max && self.share.is_metered(now)
+    }
+
+    /// Is there something to do beside the background?
+    fn has_ready(&self) -> bool {
+        !self.queue.borrow().is_empty() || self.shared.has_word() || self.reactor.has_news()
     }
 
     /// Sets a timer.
@@ -345,8 +410,14 @@ impl Worker {
     }
 
     fn resume(&self, core: &'static Core) {
+        self.resume_at(core, None);
+    }
+
+    /// Runs a fiber; in the background from the time that is given.
+    fn resume_at(&self, core: &'static Core, background_from: Option<u64>) {
         self.shared.counters.switches.add(1);
-        if !core.resume(self) {
+        let slice = background_from.map(|now| (now, self.share.is_metered(now)));
+        if !core.resume(self, slice) {
             return;
         }
         self.busy.set(self.busy.get() - 1);
@@ -429,10 +500,9 @@ impl Worker {
     }
 
     /// Fires what is due; the time of the next timer.
-    pub fn fire_timers(&self) -> Option<u64> {
-        let next = self.timers.borrow().next()?;
-        let now = time::now().0;
+    pub fn fire_timers(&self, now: u64) -> Option<u64> {
         self.now.set(now);
+        let next = self.timers.borrow().next()?;
         if next > now {
             return Some(next);
         }
@@ -458,11 +528,16 @@ impl Worker {
             if self.must_end(is_service) {
                 break;
             }
-            let deadline = self.fire_timers();
-            if !self.queue.borrow().is_empty() {
+            let now = time::now().0;
+            self.shared.note_look(now);
+            let deadline = self.fire_timers(now);
+            let background_from = self.run_background();
+            let background_waits = background_from.is_none_or(|from| from > self.now.get());
+            if !self.queue.borrow().is_empty() || !background_waits {
                 self.reactor.poll(self);
                 continue;
             }
+            let deadline = [deadline, background_from].into_iter().flatten().min();
             if self.shared.fall_asleep() {
                 self.reactor.wait(self, deadline);
             } else {
@@ -488,6 +563,7 @@ impl Worker {
         self.busy.get() == 0
             && self.reactor.files_open() == 0
             && self.queue.borrow().is_empty()
+            && self.background.borrow().is_empty()
             && self.waiting.borrow().is_empty()
             && self.conns.is_empty()
             && !self.shared.has_word()

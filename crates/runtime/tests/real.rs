@@ -341,6 +341,54 @@ fn a_busy_fiber_that_ticks_lets_others_run() {
     });
 }
 
+/// Starts fibers that run as long statements until `stop`, and waits until all of them are in the background.
+fn start_long_statements(count: usize, stop: &Arc<AtomicBool>) {
+    let ready = Countdown::new(count);
+    for _ in 0..count {
+        let (stop, ready) = (stop.clone(), ready.clone());
+        fiber::spawn_on(0, move || {
+            fiber::begin_statement();
+            let began = time::now();
+            let mut is_long = false;
+            while !stop.load(Ordering::Acquire) {
+                fiber::tick();
+                if !is_long && began.elapsed() > Duration::from_millis(400) {
+                    is_long = true;
+                    ready.one();
+                }
+            }
+        });
+    }
+    ready.wait();
+}
+
+#[test]
+fn short_statements_go_before_long_ones() {
+    let rt = Runtime::start(Config { workers: 1, ..Config::default() }).unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    start_long_statements(30, &stop);
+    let mut waits: Vec<Duration> = rt.block_on(|| {
+        let wait = |_| {
+            let began = time::now();
+            let done = Arc::new((AtomicBool::new(false), WaitQueue::default()));
+            let d = done.clone();
+            fiber::spawn(move || {
+                fiber::begin_statement();
+                d.0.store(true, Ordering::Release);
+                d.1.wake_all();
+            });
+            done.1.wait_while(WaitEvent::Other, || !done.0.load(Ordering::Acquire));
+            began.elapsed()
+        };
+        (0..101).map(wait).collect()
+    });
+    waits.sort();
+    stop.store(true, Ordering::Release);
+    // In turn with 30 others that run for half a millisecond each it would be 15 ms.
+    assert!(waits[50] < Duration::from_millis(5), "{:?}", waits[50]);
+    assert!(rt.shutdown());
+}
+
 #[test]
 fn more_jobs_than_fibers_all_run() {
     let rt = Runtime::start(Config { workers: 1, fibers_max: 1, ..Config::default() }).unwrap();

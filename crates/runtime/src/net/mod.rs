@@ -1,6 +1,6 @@
 //! Sockets: a service with sessions on the server's side, a stream on the client's.
 //!
-//! **Life of a connection.** Accepted on worker 0, dealt in turn to a worker. There a fiber runs `Service::connected`; then the
+//! **Life of a connection.** Accepted by the acceptor, dealt in turn to a worker. There a fiber runs `Service::connected`; then the
 //! connection is idle and holds no stack and no buffers. Input wakes it: it stands in the run queue like a fiber, is given a
 //! pooled one, and `Session::data` runs until it returns. When the peer is gone, or `data` says so, or it was cut,
 //! `Session::closed` runs once; what was flushed is sent; the socket is closed when the kernel has let go of it.

@@ -1,6 +1,6 @@
 //! Listening, accepting, dealing connections to workers.
 //!
-//! One worker accepts for all and deals in turn, so that every worker gets an equal share whatever the kernel prefers. An
+//! A thread of its own accepts for all and deals in turn, so that every worker gets an equal share whatever the kernel prefers. An
 //! accept that fails for want of descriptors or memory pauses the listener for a moment; the clients wait in the backlog.
 
 use super::conn::ConnId;
@@ -110,7 +110,7 @@ pub fn serve<S: Service>(listeners: Vec<Listener>, service: Arc<S>) -> Server {
         core.listeners.lock().push(number);
         let at_work =
             ListenerCore { number, fd: listener.fd, address: listener.address, server: core.clone() };
-        core.group.worker(0).send(Message::Listen(at_work));
+        core.group.acceptor().send(Message::Listen(at_work));
     }
     Server { core }
 }
@@ -125,7 +125,7 @@ impl Server {
     pub fn stop_accepting(&self) {
         self.core.stopped.store(true, Ordering::Release);
         for number in self.core.listeners.lock().drain(..) {
-            self.core.group.worker(0).send(Message::Unlisten(number));
+            self.core.group.acceptor().send(Message::Unlisten(number));
         }
     }
     /// Shuts every connection down; their sessions end as if the client had gone.
@@ -182,7 +182,7 @@ pub(crate) fn resume_listening(w: &Worker, index: usize) {
     w.reactor.resume_listener(w, index);
 }
 
-/// Gives a new connection to the next worker.
+/// Gives a new connection to the next worker that no fiber holds up.
 pub(crate) fn deal(w: &Worker, fd: OwnedFd, server: &Arc<ServerCore>) {
     if server.stopped.load(Ordering::Acquire) {
         return;
@@ -190,7 +190,11 @@ pub(crate) fn deal(w: &Worker, fd: OwnedFd, server: &Arc<ServerCore>) {
     w.shared.counters.accepted.add(1);
     server.open.fetch_add(1, Ordering::AcqRel);
     let accepted = Accepted { fd, server: server.clone() };
-    let target = w.group.deal.fetch_add(1, Ordering::Relaxed) % w.group.workers;
+    let next = w.group.deal.fetch_add(1, Ordering::Relaxed);
+    let now = time::now().0;
+    let in_turn = |ahead| (next + ahead) % w.group.workers;
+    let is_free = |worker: &usize| !w.group.worker(*worker).is_held_up(now);
+    let target = (0..w.group.workers).map(in_turn).find(is_free).unwrap_or(in_turn(0));
     if target == w.slot {
         adopt(w, accepted);
     } else {

@@ -76,6 +76,10 @@ impl Reactor {
             Reactor::Sim(_) => {}
         }
     }
+    /// Whether something has completed, as far as that can be seen without entering the kernel.
+    pub fn has_news(&self) -> bool {
+        if let Reactor::Uring(r) = self { r.has_news() } else { false }
+    }
     /// Starts a file operation, which stays put until it is complete.
     pub fn submit_file(&self, w: &Worker, op: &FileOp) {
         match self {

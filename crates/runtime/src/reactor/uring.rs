@@ -138,6 +138,12 @@ impl Uring {
         self.handle_completions(w);
     }
 
+    /// Whether the kernel has deferred work for this ring, or completions are there.
+    pub fn has_news(&self) -> bool {
+        let mut ring = self.ring.borrow_mut();
+        ring.submission().taskrun() || !ring.completion().is_empty()
+    }
+
     pub fn wait(&self, w: &Worker, deadline: Option<u64>) {
         if !self.completions.borrow().is_empty() {
             return self.poll(w);

@@ -127,7 +127,7 @@ impl World {
                 self.note(index as u64 ^ runnable << 32);
                 w.run_one(run);
                 self.set_clock(self.clock.get() + 1 + self.below(STEP_NANOS_MAX));
-                w.fire_timers();
+                w.fire_timers(self.clock.get());
                 continue;
             }
             let next = w.timers.borrow().next();
@@ -135,7 +135,7 @@ impl World {
                 Some(at) => {
                     self.set_clock(at.max(self.clock.get()));
                     self.note(at);
-                    w.fire_timers();
+                    w.fire_timers(self.clock.get());
                 }
                 None => {
                     let parked = w.describe_parked();
