@@ -8,7 +8,7 @@ use keel_base::{SqlError, SqlResult, errors};
 use keel_sql::Literal;
 use keel_sql::ast::{self, Statement};
 use keel_storage::Engine;
-use keel_storage::runtime::{heap, time};
+use keel_storage::runtime::{fiber, heap, time};
 use keel_value::temporal::Zone;
 use keel_value::{SqlType, Value};
 
@@ -90,6 +90,7 @@ struct Inputs<'a> {
 impl Database {
     /// Opens the catalog in `engine`, making it on the first start. Waits.
     pub fn open(engine: Arc<Engine>, host: Arc<dyn Host>) -> SqlResult<Arc<Database>> {
+        keel_sql::pause::set_hook(fiber::offer);
         let catalog_tree = CatalogTree::open(&engine, host.server_collation())?;
         let catalog = ArcSwap::from_pointee(catalog_tree.load(&engine)?);
         let definition_lock = Arc::default();

@@ -32,6 +32,9 @@ pub struct Scratch {
 const SEED_HIGH: u64 = 0x6b65_656c_2d73_716c;
 const SEED_LOW: u64 = 0x9e37_79b9_7f4a_7c15;
 
+/// Bytes that are hashed between two pauses.
+const HASHED_AT_ONCE: usize = 256 << 10;
+
 fn mark(kind: LiteralKind) -> u8 {
     kind as u8 + 1
 }
@@ -95,7 +98,12 @@ pub fn digest(sql: &[u8], options: &ParseOptions, scratch: &mut Scratch) -> Opti
 
 fn hash(seed: u64, text: &[u8]) -> u64 {
     let mut hasher = FixedState::with_seed(seed).build_hasher();
-    hasher.write(text);
+    for part in text.chunks(HASHED_AT_ONCE) {
+        hasher.write(part);
+        if text.len() > HASHED_AT_ONCE {
+            crate::pause::pause();
+        }
+    }
     hasher.finish()
 }
 

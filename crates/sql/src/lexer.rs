@@ -154,7 +154,12 @@ pub struct Lexer<'a> {
     in_version_comment: bool,
     /// A comment was passed.
     pub saw_comment: bool,
+    /// Where others may run next (`pause`).
+    pause_at: usize,
 }
+
+/// Bytes read between two pauses.
+const PAUSE_BYTES: usize = 8 << 10;
 
 impl<'a> Lexer<'a> {
     /// Scans `text` from its start.
@@ -169,6 +174,7 @@ impl<'a> Lexer<'a> {
             version: options.version,
             in_version_comment: false,
             saw_comment: false,
+            pause_at: PAUSE_BYTES,
         }
     }
 
@@ -186,6 +192,10 @@ impl<'a> Lexer<'a> {
     /// The next token; after the end, [`Tok::End`] for ever.
     #[inline]
     pub fn next_token(&mut self) -> RawToken {
+        if self.pos >= self.pause_at {
+            self.pause_at = self.pos + PAUSE_BYTES;
+            crate::pause::pause();
+        }
         let after = std::mem::replace(&mut self.after, After::Anything);
         if after != After::Anything && !is(self.peek(0), IDENT) {
             if after == After::AtAt && is(self.peek(0), SPACE) {
@@ -220,7 +230,8 @@ impl<'a> Lexer<'a> {
         }
         let mut end = None;
         let mut pos = self.pos;
-        while let Some(&byte) = self.text.get(pos) {
+        let stop = pos + PAUSE_BYTES;
+        while let Some(&byte) = self.text.get(pos).filter(|_| pos < stop) {
             match CLASS[byte as usize] {
                 SPACE => pos += 1,
                 PLAIN => {

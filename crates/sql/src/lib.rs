@@ -10,6 +10,7 @@ pub mod digest;
 pub mod keyword;
 pub mod lexer;
 pub mod parser;
+pub mod pause;
 pub mod printer;
 pub mod rows;
 

@@ -61,6 +61,9 @@ pub struct CellReader<'t> {
     backslash_escapes: bool,
 }
 
+/// Rows found between two pauses.
+const ROWS_PER_PAUSE: usize = 1024;
+
 /// What a value looks like; its octets are `start..end`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
@@ -79,7 +82,7 @@ impl LiteralRows {
         }
         let start = behind_values(sql, options)?;
         let mut pos = start;
-        let (mut rows, mut width) = (0, 0);
+        let (mut rows, mut width) = (0_usize, 0);
         loop {
             let (cells, end) = skip_row(sql, pos, options)?;
             if rows == 0 {
@@ -89,6 +92,9 @@ impl LiteralRows {
                 return None;
             }
             rows += 1;
+            if rows.is_multiple_of(ROWS_PER_PAUSE) {
+                crate::pause::pause();
+            }
             let next = skip_space(sql, end);
             if sql.get(next) != Some(&b',') {
                 return Some(RowsSpan { start, end, rows, width });

@@ -30,6 +30,8 @@ use crate::tree::LeafRead;
 use crate::txn::{State, Txn};
 use crate::txn_read::{RowLock, if_taken, load_overflow, successor};
 
+/// Entries of a leaf that a scan looks at in the time of a row that it hands out.
+const SLOTS_PER_TICK: u32 = 4;
 const FIRST_BATCH: usize = 4;
 const BATCH_MAX: usize = 1024;
 /// Leaves that a scan comes through before it reads ahead, and the fewest that it reads then.
@@ -60,6 +62,8 @@ pub struct Scan {
     items: Vec<Item>,
     next_item: usize,
     batch: usize,
+    /// Entries of the last leaf that were looked at.
+    passed: u32,
     bytes: Vec<u8>,
     /// The row given last, if it is not in `bytes` as it was given.
     row: Vec<u8>,
@@ -158,6 +162,7 @@ impl Scan {
             items: Vec::new(),
             next_item: 0,
             batch: FIRST_BATCH,
+            passed: 0,
             bytes: Vec::new(),
             row: Vec::new(),
             gap: None,
@@ -340,7 +345,7 @@ impl Scan {
         self.bytes.clear();
         self.next_item = 0;
         while self.items.is_empty() && !matches!(self.place, Place::End) {
-            fiber::tick();
+            fiber::tick_by(1 + std::mem::take(&mut self.passed) / SLOTS_PER_TICK);
             state.bound_locks(engine);
             if state.interrupt.is_raised() {
                 return Err(Error::Interrupted);
@@ -463,6 +468,7 @@ impl Scan {
             let slot = if self.reverse { slots.end - 1 - n } else { slots.start + n };
             self.copy(engine, state, &leaf, slot, sieve);
         }
+        self.passed = taken as u32;
         match (taken == slots.len(), self.reverse) {
             (true, _) => self.leave(&leaf, ends_here),
             (false, false) => {

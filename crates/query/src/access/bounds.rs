@@ -5,6 +5,7 @@
 //! prefixes of a key (leading columns) are points as well.
 
 use keel_base::SqlResult;
+use keel_storage::runtime::fiber;
 use keel_value::key::KeyPart;
 use keel_value::{CollationId, Date, Decimal, FixedKind, SqlType, TypeKind, Value, ValueRef, convert, key};
 
@@ -249,14 +250,26 @@ fn held(index: &IndexDef, parts: usize, may_be_null: bool, key: &[u8]) -> Holds 
     }
 }
 
+/// Sorts encoded values. Others run meanwhile.
+fn sort_points(points: &mut [Vec<u8>]) {
+    points.sort_unstable_by(|a, b| {
+        fiber::tick();
+        a.cmp(b)
+    });
+}
+
 /// Sorts ranges and joins those that overlap or touch; with `apart` not those that hold a row each.
 pub(super) fn normalise(ranges: &mut Vec<KeyRange>, apart: bool) {
     if ranges.len() < 2 {
         return;
     }
-    ranges.sort_unstable();
+    ranges.sort_unstable_by(|a, b| {
+        fiber::tick();
+        a.cmp(b)
+    });
     let mut kept = 0;
     for next in 1..ranges.len() {
+        fiber::tick();
         let touches = match &ranges[kept].upper {
             None => true,
             Some(upper) if apart && ranges[next].holds == Holds::Row => *upper > ranges[next].lower,
@@ -343,11 +356,12 @@ impl<V: Values> Maker<'_, V> {
             }
             PartCondition::In(list) => {
                 for expr in list {
+                    fiber::tick();
                     if !self.point(place, expr, None, &mut points)? {
                         return Ok(None);
                     }
                 }
-                points.sort_unstable();
+                sort_points(&mut points);
                 points.dedup();
             }
             PartCondition::InQuery(query, _) => {
@@ -359,7 +373,7 @@ impl<V: Values> Maker<'_, V> {
                         return Ok(None);
                     }
                 }
-                points.sort_unstable();
+                sort_points(&mut points);
                 points.dedup();
             }
             PartCondition::Range { .. } | PartCondition::Like { .. } => {

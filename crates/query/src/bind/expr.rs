@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, errors};
 use keel_sql::ast::{self, BinaryOp, CastType, IsTest, LiteralValue, UnaryOp};
+use keel_storage::runtime::fiber;
 use keel_value::collation::{self, Charset};
 use keel_value::types::Class;
 use keel_value::{CollationId, Decimal, FixedKind, SqlType, TypeKind, Value, convert};
@@ -61,6 +62,7 @@ impl Binder<'_> {
     }
 
     fn expr_here(&mut self, tree: &ast::Expr) -> SqlResult<Expr> {
+        fiber::tick();
         match tree {
             ast::Expr::Binary { op, left, right } => match arithmetic_op(*op) {
                 Some(op) => self.arithmetic(op, left, right),
@@ -548,6 +550,7 @@ impl Binder<'_> {
         let mut by =
             others.next().map_or(Comparison::Int, |other| compare::domain(&sides[first], other, text));
         for other in others {
+            fiber::tick();
             let next = compare::domain(&sides[first], other, text);
             if next != by && other.class() != Class::Null {
                 by = merge_domains(by, next);
@@ -619,6 +622,7 @@ impl Binder<'_> {
         let mut domains = list
             .iter()
             .filter(|e| e.class() != Class::Null)
+            .inspect(|_| fiber::tick())
             .map(|e| compare::domain(value, e, connection))
             .map(|by| if let Comparison::Text(_) = by { Comparison::Text(connection) } else { by });
         let Some(first) = domains.next() else { return true };

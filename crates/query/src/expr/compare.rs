@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use keel_base::SqlResult;
+use keel_storage::runtime::fiber;
 use keel_value::types::{Class, NOT_FIXED};
 use keel_value::{
     Cell, CollationId, Decimal, FixedKind, SqlType, TypeKind, Value, ValueRef, collation, convert,
@@ -427,6 +428,7 @@ fn sort_list<'f>(by: Comparison, list: &'f [Expr], cx: &mut EvalContext<'_, 'f>)
     let mut elements = Vec::with_capacity(list.len());
     let mut has_null = false;
     for element in list {
+        fiber::tick();
         let value = list_element(element, cx)?;
         match in_domain(by, value.as_ref(), &element.ty, cx)? {
             Value::Null => has_null = true,
@@ -436,6 +438,7 @@ fn sort_list<'f>(by: Comparison, list: &'f [Expr], cx: &mut EvalContext<'_, 'f>)
     let canonical = canonical_type(by);
     let mut problem = None;
     elements.sort_by(|a, b| {
+        fiber::tick();
         values(by, a.as_ref(), &canonical, b.as_ref(), &canonical, cx)
             .unwrap_or_else(|error| {
                 problem = Some(error);

@@ -7,6 +7,7 @@
 use std::cmp::Ordering;
 
 use keel_base::SqlResult;
+use keel_storage::runtime::fiber;
 use keel_value::{Cell, SqlType, Value};
 use smallvec::SmallVec;
 
@@ -93,6 +94,7 @@ impl ListRows {
         let types: Vec<SqlType> = first.iter().map(|(by, ..)| canonical_type(*by)).collect();
         let mut rows = ListRows::default();
         for (place, alternative) in alternatives.iter().enumerate() {
+            fiber::tick();
             let own = equalities(alternative);
             let is_alike = own.len() == first.len()
                 && own.iter().zip(&first).all(|(a, b)| a.0 == b.0 && walk::same(a.1, b.1));
@@ -112,6 +114,7 @@ impl ListRows {
         }
         let mut problem = None;
         rows.sorted.sort_by(|a, b| {
+            fiber::tick();
             for ((a, b), ((by, ..), ty)) in a.iter().zip(b).zip(first.iter().zip(&types)) {
                 match compare::values(*by, a.as_ref(), ty, b.as_ref(), ty, cx) {
                     Ok(None | Some(Ordering::Equal)) => {}

@@ -1,5 +1,7 @@
 //! Walking and rewriting bound expressions.
 
+use keel_storage::runtime::fiber;
+
 use super::{Expr, Node};
 use crate::bind::OUTSIDE;
 use crate::func;
@@ -33,6 +35,11 @@ impl Facts {
         !(self.columns || self.outer || self.volatile || self.aggregates || self.windows || self.assigns)
     }
 }
+
+/// Others run between two walks over a list that has more elements.
+const LONG_LIST: usize = 1024;
+/// Elements that a walk passes in the time of a row.
+const ELEMENTS_PER_TICK: u32 = 16;
 
 /// Calls `$f` with each direct operand of a node: the one list of what a node holds, for readers and for writers.
 macro_rules! each_operand {
@@ -114,6 +121,11 @@ pub fn children_mut(expr: &mut Expr, f: &mut impl FnMut(&mut Expr)) {
 /// Calls `f` with the expression and everything in it, from the top.
 pub fn visit<'e>(expr: &'e Expr, f: &mut impl FnMut(&'e Expr)) {
     fn go<'e>(expr: &'e Expr, f: &mut dyn FnMut(&'e Expr)) {
+        if let Node::In { list, .. } | Node::Or(list) = &expr.node
+            && list.len() > LONG_LIST
+        {
+            fiber::tick_by(list.len() as u32 / ELEMENTS_PER_TICK);
+        }
         f(expr);
         children(expr, &mut |child| go(child, f));
     }

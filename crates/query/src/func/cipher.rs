@@ -6,6 +6,7 @@ use aes::cipher::{BlockDecrypt, BlockEncrypt, KeyInit};
 use keel_base::SqlResult;
 use keel_value::{CollationId, SqlType, Value};
 
+use super::away::{Pace, long};
 use super::string::too_long;
 use super::{Function, function, given, text_value};
 use crate::bind::BindContext;
@@ -54,7 +55,10 @@ fn aes_encrypt<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f
     }
     let mut out = plain.into_owned();
     out.resize(out.len() + padding, padding as u8);
-    out.chunks_exact_mut(BLOCK).for_each(|block| cipher.encrypt_block(GenericArray::from_mut_slice(block)));
+    long(Pace::Digest, out.len(), || {
+        let encrypt = |block| cipher.encrypt_block(GenericArray::from_mut_slice(block));
+        out.chunks_exact_mut(BLOCK).for_each(encrypt);
+    });
     Ok(Value::Bytes(out.into()))
 }
 
@@ -65,7 +69,10 @@ fn aes_decrypt<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f
         return Ok(Value::Null);
     }
     let mut out = secret.into_owned();
-    out.chunks_exact_mut(BLOCK).for_each(|block| cipher.decrypt_block(GenericArray::from_mut_slice(block)));
+    long(Pace::Digest, out.len(), || {
+        let decrypt = |block| cipher.decrypt_block(GenericArray::from_mut_slice(block));
+        out.chunks_exact_mut(BLOCK).for_each(decrypt);
+    });
     let padding = usize::from(out[out.len() - 1]);
     let kept = out.len().saturating_sub(padding);
     let is_padded = (1..=BLOCK).contains(&padding) && out[kept..].iter().all(|b| usize::from(*b) == padding);

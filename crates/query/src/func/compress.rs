@@ -8,6 +8,7 @@ use flate2::write::ZlibEncoder;
 use keel_base::{SqlResult, errors};
 use keel_value::{CollationId, SqlType, Value};
 
+use super::away::{Pace, long};
 use super::{Function, function, given, int, text_value};
 use crate::bind::BindContext;
 use crate::expr::typing::{string_type, text_octets};
@@ -42,8 +43,10 @@ fn compress<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) 
         return Ok(text_value(""));
     }
     let mut out = (text.len() as u32 & LENGTH_BITS).to_le_bytes().to_vec();
-    let mut encoder = ZlibEncoder::new(&mut out, Compression::default());
-    let written = encoder.write_all(&text).and_then(|()| encoder.finish().map(|_| ()));
+    let written = long(Pace::Search, text.len(), || {
+        let mut encoder = ZlibEncoder::new(&mut out, Compression::default());
+        encoder.write_all(&text).and_then(|()| encoder.finish().map(|_| ()))
+    });
     if written.is_err() {
         return Ok(Value::Null);
     }
@@ -97,7 +100,7 @@ fn uncompress<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>
     // Memory grows with what comes out, whatever the length says.
     let mut out = Vec::new();
     let mut decoder = ZlibDecoder::new(&secret[HEAD..]).take(length as u64 + 1);
-    match decoder.read_to_end(&mut out) {
+    match long(Pace::Digest, secret.len().max(length), || decoder.read_to_end(&mut out)) {
         Ok(_) if out.len() > length => cx.warn(errors::zlib_buffer_error())?,
         Ok(_) => return Ok(Value::Bytes(out.into())),
         Err(_) => cx.warn(errors::zlib_data_error())?,

@@ -6,6 +6,7 @@ use md5::Md5;
 use sha1::Sha1;
 use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
 
+use super::away::{Pace, long};
 use super::{Function, function, given, known_integer, text_value};
 use crate::bind::BindContext;
 use crate::expr::typing::string_type;
@@ -32,7 +33,7 @@ fn hex(bytes: &[u8]) -> Value {
 
 fn digest<'f, D: Digest>(arg: &'f Expr, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let text = given!(arg.text(cx)?);
-    Ok(hex(&D::digest(&*text)))
+    Ok(hex(&long(Pace::Digest, text.len(), || D::digest(&*text).to_vec())))
 }
 
 fn sha2_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
@@ -54,12 +55,13 @@ fn sha2<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> S
         return Ok(Value::Null);
     }
     let text = given!(args[0].text(cx)?);
-    Ok(match bits {
-        224 => hex(&Sha224::digest(&*text)),
-        384 => hex(&Sha384::digest(&*text)),
-        512 => hex(&Sha512::digest(&*text)),
-        _ => hex(&Sha256::digest(&*text)),
-    })
+    let sum = long(Pace::Digest, text.len(), || match bits {
+        224 => Sha224::digest(&*text).to_vec(),
+        384 => Sha384::digest(&*text).to_vec(),
+        512 => Sha512::digest(&*text).to_vec(),
+        _ => Sha256::digest(&*text).to_vec(),
+    });
+    Ok(hex(&sum))
 }
 
 fn password<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
@@ -68,7 +70,7 @@ fn password<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) 
     if text.is_empty() {
         return Ok(text_value(""));
     }
-    let twice = Sha1::digest(Sha1::digest(&*text));
+    let twice = long(Pace::Digest, text.len(), || Sha1::digest(Sha1::digest(&*text)));
     let mut out = vec![b'*'];
     out.extend_from_slice(&super::search::hex_text(&twice));
     Ok(Value::Bytes(out.into()))

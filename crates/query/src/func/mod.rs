@@ -5,6 +5,7 @@
 //! gets the call's own type. Functions that MariaDB has and Keel has not are unknown names here, except for those listed
 //! in [`KNOWN_MISSING`], which give 1235.
 
+mod away;
 pub(crate) mod calendar;
 mod cipher;
 mod compress;

@@ -5,6 +5,7 @@ use keel_value::temporal::Interval;
 use keel_value::types::{Class, Format, NOT_FIXED};
 use keel_value::{DateTime, Decimal, SqlMode, SqlType, Time, TypeKind, Value};
 
+use super::away::{Pace, long};
 use super::datetime::{fraction_of, time_fraction_of};
 use super::locale::{self, Locale};
 use super::{Function, any_nullable, as_64_bits, cell_of, function, given, int, known_integer};
@@ -614,7 +615,7 @@ fn crc32<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> 
     };
     let text = given!(args[args.len() - 1].text(cx)?);
     let mut hasher = crc32fast::Hasher::new_with_initial(before);
-    hasher.update(&text);
+    long(Pace::Copy, text.len(), || hasher.update(&text));
     Ok(Value::UInt(u64::from(hasher.finalize())))
 }
 
@@ -625,7 +626,7 @@ fn crc32c<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) ->
         _ => 0,
     };
     let text = given!(args[args.len() - 1].text(cx)?);
-    Ok(Value::UInt(u64::from(crc32c::crc32c_append(before, &text))))
+    Ok(Value::UInt(u64::from(long(Pace::Copy, text.len(), || crc32c::crc32c_append(before, &text)))))
 }
 
 fn interval<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {

@@ -11,6 +11,7 @@ use keel_value::collation::Charset;
 use keel_value::{CollationId, SqlType, Value, collation};
 use pcre2::bytes::{Match, Regex, RegexBuilder};
 
+use super::away::{Pace, long};
 use super::string::too_long;
 use super::{Function, any_nullable, cell_of, function, given, int, unify};
 use crate::bind::BindContext;
@@ -156,23 +157,32 @@ fn with_pattern<'f, T>(
     }
 }
 
+/// Runs a search of a text.
+fn searched<T: Send>(text: &[u8], search: impl FnOnce() -> T + Send) -> T {
+    long(Pace::Search, text.len(), search)
+}
+
 fn regexp<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let text = given!(args[0].text(cx)?);
-    let is_match = given!(with_pattern(args, cx, |regex| regex.is_match(&text))?);
+    let is_match = given!(with_pattern(args, cx, |regex| searched(&text, || regex.is_match(&text)))?);
     Ok(Value::Int(i64::from(found(is_match, cx).unwrap_or(false))))
 }
 
 fn regexp_instr<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let text = given!(args[0].text(cx)?);
     let by = args[0].ty.collation;
-    let place = given!(with_pattern(args, cx, |regex| regex.find(&text).map(|m| m.map(|m| m.start())))?);
+    let place = given!(with_pattern(args, cx, |regex| {
+        searched(&text, || regex.find(&text).map(|m| m.map(|m| m.start())))
+    })?);
     let place = found(place, cx).flatten();
     Ok(Value::Int(place.map_or(0, |at| collation::char_len(by, &text[..at]) as i64 + 1)))
 }
 
 fn regexp_substr<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let text = given!(args[0].text(cx)?);
-    let place = given!(with_pattern(args, cx, |regex| regex.find(&text).map(|m| m.map(range_of)))?);
+    let place = given!(with_pattern(args, cx, |regex| {
+        searched(&text, || regex.find(&text).map(|m| m.map(range_of)))
+    })?);
     let place = found(place, cx).flatten();
     Ok(in_charset(ty, place.map_or(Vec::new(), |range| text[range].to_vec())))
 }
@@ -215,7 +225,7 @@ fn regexp_replace<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_
     let pieces = pieces_of(&with);
     // Each place may bring as much as a packet: what is too long for one stops here.
     let max = cx.session.vars.max_allowed_packet;
-    let replaced = given!(with_pattern(args, cx, |regex| {
+    let replace = |regex: &Regex| -> Result<Vec<u8>, pcre2::Error> {
         let (mut out, mut end) = (Vec::new(), 0);
         let mut groups = regex.capture_locations();
         // A match of nothing ends the search, as in MariaDB.
@@ -237,7 +247,8 @@ fn regexp_replace<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_
         }
         out.extend_from_slice(&text[end..]);
         Ok(out)
-    })?);
+    };
+    let replaced = given!(with_pattern(args, cx, |regex| searched(&text, || replace(regex)))?);
     let replaced = found(replaced, cx).unwrap_or_else(|| text.to_vec());
     if too_long("regexp_replace", replaced.len() as u64, cx)? {
         return Ok(Value::Null);

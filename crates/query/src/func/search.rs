@@ -1,10 +1,12 @@
 //! Functions that look into strings, compare them, and turn them into codes and back.
 
 use keel_base::{SqlResult, errors};
+use keel_storage::runtime::fiber;
 use keel_value::types::{Class, Format};
 use keel_value::{CollationId, FixedKind, SqlType, TypeKind, Value, ValueRef, collation};
 use memchr::memmem;
 
+use super::away::{Pace, long};
 use super::string::too_long;
 use super::{Function, any_nullable, as_64_bits, function, given, int, or_null, text_value, unify};
 use crate::bind::BindContext;
@@ -296,7 +298,7 @@ fn hex<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> Sq
     if too_long("hex", text.len() as u64 * 2, cx)? {
         return Ok(Value::Null);
     }
-    Ok(text_value(hex_text(&text)))
+    Ok(text_value(long(Pace::Digest, text.len(), || hex_text(&text))))
 }
 
 /// The 64 bits of a number's nearest integer, halves away from zero; all set where 64 bits do not hold it.
@@ -322,7 +324,7 @@ fn unhex_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, boo
 fn unhex<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let text = given!(args[0].text(cx)?);
     let digit = |b: &u8| (*b as char).to_digit(16).map(|d| d as u8);
-    let digits: Option<Vec<u8>> = text.iter().map(digit).collect();
+    let digits: Option<Vec<u8>> = long(Pace::Digest, text.len(), || text.iter().map(digit).collect());
     let digits = given!(digits);
     let odd = digits.len() % 2;
     let mut out = Vec::with_capacity(digits.len() / 2 + 1);
@@ -417,6 +419,7 @@ fn to_base64<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>)
     let mut out: Vec<u8> = Vec::new();
     let mut column = 0;
     for chunk in text.chunks(3) {
+        fiber::tick();
         if column == BASE64_LINE {
             out.push(b'\n');
             column = 0;
@@ -457,7 +460,7 @@ fn base64_digits(text: &[u8]) -> Result<Vec<u32>, usize> {
 
 fn from_base64<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let text = given!(args[0].text(cx)?);
-    let digits = match base64_digits(&text) {
+    let digits = match long(Pace::Digest, text.len(), || base64_digits(&text)) {
         Ok(digits) => digits,
         Err(place) => {
             cx.warn(errors::bad_base64_data(place))?;
@@ -466,6 +469,7 @@ fn from_base64<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f
     };
     let mut out = Vec::new();
     for chunk in digits.chunks(4) {
+        fiber::tick();
         let number = chunk.iter().fold(0, |n, d| n << 6 | d) << (6 * (4 - chunk.len()));
         out.extend_from_slice(&number.to_be_bytes()[1..chunk.len()]);
     }

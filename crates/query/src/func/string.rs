@@ -3,9 +3,11 @@
 use std::borrow::Cow;
 
 use keel_base::{SqlResult, errors};
+use keel_storage::runtime::fiber;
 use keel_value::types::Class;
 use keel_value::{CollationId, SqlType, Value, collation};
 
+use super::away::{Pace, long};
 use super::{Function, any_nullable, function, given, int, known_integer, or_null, text_value, unify};
 use crate::bind::BindContext;
 use crate::expr::typing::{self, string_type, text_chars, text_octets};
@@ -219,12 +221,12 @@ fn case_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, boo
 
 fn upper<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let text = given!(args[0].text(cx)?);
-    Ok(Value::Bytes(collation::upper(ty.collation, &text).into()))
+    Ok(Value::Bytes(long(Pace::Digest, text.len(), || collation::upper(ty.collation, &text)).into()))
 }
 
 fn lower<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let text = given!(args[0].text(cx)?);
-    Ok(Value::Bytes(collation::lower(ty.collation, &text).into()))
+    Ok(Value::Bytes(long(Pace::Digest, text.len(), || collation::lower(ty.collation, &text)).into()))
 }
 
 pub(super) fn trim_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
@@ -300,9 +302,11 @@ pub(super) fn pad<'f>(
     if too_long(if before { "lpad" } else { "rpad" }, octets, cx)? {
         return Ok(Value::Null);
     }
-    let mut padding = filler.repeat(missing / unit);
-    padding.extend_from_slice(collation::substring(ty.collation, &filler, 0, missing % unit));
-    let out = if before { [&padding, &*text].concat() } else { [&*text, &padding].concat() };
+    let out = long(Pace::Copy, octets as usize, || {
+        let mut padding = filler.repeat(missing / unit);
+        padding.extend_from_slice(collation::substring(ty.collation, &filler, 0, missing % unit));
+        if before { [&padding, &*text].concat() } else { [&*text, &padding].concat() }
+    });
     Ok(Value::Bytes(out.into()))
 }
 
@@ -319,7 +323,11 @@ fn repeat<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) ->
     if too_long("repeat", (text.len() as u64).saturating_mul(count), cx)? {
         return Ok(Value::Null);
     }
-    Ok(Value::Bytes(if text.is_empty() { Vec::new() } else { text.repeat(count as usize) }.into()))
+    let repeated = match text.len().saturating_mul(count as usize) {
+        0 => Vec::new(),
+        bytes => long(Pace::Copy, bytes, || text.repeat(count as usize)),
+    };
+    Ok(Value::Bytes(repeated.into()))
 }
 
 fn space_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
@@ -332,7 +340,7 @@ fn space<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> 
     if too_long("space", count, cx)? {
         return Ok(Value::Null);
     }
-    Ok(Value::Bytes(vec![b' '; count as usize].into()))
+    Ok(Value::Bytes(long(Pace::Copy, count as usize, || vec![b' '; count as usize]).into()))
 }
 
 pub(super) fn replace_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
@@ -368,6 +376,7 @@ pub(super) fn replaced(
     let mut out = Vec::with_capacity(text.len());
     let mut rest: &[u8] = text;
     while let Some(at) = super::search::find(rest, from) {
+        fiber::tick();
         out.extend_from_slice(&rest[..at]);
         out.extend_from_slice(to);
         rest = &rest[at + from.len()..];
@@ -381,11 +390,12 @@ pub(super) fn replaced(
 
 fn reverse<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let text = given!(args[0].text(cx)?);
-    if ty.collation.charset().max_bytes() == 1 {
-        return Ok(Value::Bytes(text.iter().rev().copied().collect()));
-    }
-    let reversed: String = String::from_utf8_lossy(&text).chars().rev().collect();
-    Ok(text_value(reversed))
+    let is_single = ty.collation.charset().max_bytes() == 1;
+    let reversed = long(Pace::Digest, text.len(), || match is_single {
+        true => text.iter().rev().copied().collect(),
+        false => String::from_utf8_lossy(&text).chars().rev().collect::<String>().into_bytes(),
+    });
+    Ok(Value::Bytes(reversed.into()))
 }
 
 fn insert_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {

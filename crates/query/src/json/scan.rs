@@ -10,6 +10,8 @@
 //!
 //! Where an error is said to lie follows MariaDB, which counts octets, now the last one read and now the one before.
 
+use keel_storage::runtime::fiber;
+
 use super::fault::{Fault, FaultKind};
 
 /// Most levels of objects and arrays within each other.
@@ -154,6 +156,7 @@ impl<'t> Scanner<'t> {
 
     /// Begins the value that must stand here; an object or array is then open.
     pub fn value(&mut self) -> Result<Value, Fault> {
+        fiber::tick();
         let first = self.peek()?;
         let start = self.at;
         let (kind, marked) = match first {

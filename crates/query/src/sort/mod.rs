@@ -15,6 +15,7 @@ mod seen;
 mod spill;
 
 use keel_base::SqlResult;
+use keel_storage::runtime::fiber;
 
 pub(crate) use distinct::Distinct;
 pub use list::{RowCursor, RowList};
@@ -262,10 +263,26 @@ impl Entry {
     }
 }
 
+/// Entries that are sorted without a pause.
+const SORTED_AT_ONCE: usize = 8 << 10;
+
+/// Sorts by the heads. Many entries are parted around the middle until few are left: others run between the parts.
+fn sort_by_head(entries: &mut [Entry]) {
+    if entries.len() <= SORTED_AT_ONCE {
+        return entries.sort_unstable_by_key(|entry| entry.head);
+    }
+    let middle = entries.len() / 2;
+    entries.select_nth_unstable_by_key(middle, |entry| entry.head);
+    fiber::offer();
+    let (low, high) = entries.split_at_mut(middle);
+    sort_by_head(low);
+    sort_by_head(high);
+}
+
 /// Sorts entries whose keys have the first `depth` octets in common, and whose heads are the next eight: by these, then those
 /// that are still alike by the eight that follow. So an octet of a key is read once for each entry, not for each comparison.
 fn put_in_order(entries: &mut [Entry], arena: &[u8], depth: usize) {
-    entries.sort_unstable_by_key(|entry| entry.head);
+    sort_by_head(entries);
     let depth = depth + 8;
     for alike in entries.chunk_by_mut(|a, b| a.head == b.head).filter(|alike| alike.len() > 1) {
         let length = alike[0].key_len;
@@ -277,6 +294,7 @@ fn put_in_order(entries: &mut [Entry], arena: &[u8], depth: usize) {
         let ends = alike.iter().any(|entry| entry.key_len as usize <= depth);
         if ends || alike.len() <= FEW || depth >= COMMON_MAX {
             alike.sort_unstable_by(|a, b| {
+                fiber::tick();
                 let keys = a.key_from(arena, depth - 8).cmp(b.key_from(arena, depth - 8));
                 keys.then(a.number.cmp(&b.number))
             });

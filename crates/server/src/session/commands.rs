@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use keel_base::{SqlResult, errors};
 use keel_query::account::{Privileges, see};
 use keel_runtime::net::{After, Connection};
-use keel_runtime::time;
+use keel_runtime::{fiber, time};
 use keel_wire::capability::Capabilities;
 use keel_wire::command::Command;
 use keel_wire::{packet, reply};
@@ -21,6 +21,7 @@ impl ClientSession {
             self.send_error(conn, &errors::malformed_packet());
             return After::Idle;
         };
+        fiber::begin_statement();
         let (name, text) = self.describe(&command);
         {
             let sql = &self.core.sql;

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use keel_base::{SqlError, SqlResult, errors};
 use keel_query::{Completion, HandlerCounts, Params, Plan, PlanCounts, ResultColumns, RowSink, RowView};
+use keel_runtime::fiber;
 use keel_runtime::net::{After, Connection};
+use keel_runtime::wait::WaitEvent;
 use keel_sql::ast::Statement;
 use keel_sql::rows::RowsSpan;
 use keel_sql::{LiteralRows, ParseOptions};
@@ -49,6 +51,16 @@ const NESTING_MAX: usize = 8;
 /// Bytes of a text beyond which its buffers for literals are not kept for the next one.
 const TEXT_BYTES_KEPT: usize = 16 << 10;
 
+/// Bytes of a text whose tree is freed beside the worker: each part of it was allocated by itself.
+const TREE_FREED_APART: usize = 64 << 10;
+
+/// Lets go of the plan of a text.
+fn release(plan: Arc<Plan>, text: &[u8]) {
+    if text.len() > TREE_FREED_APART {
+        fiber::blocking(WaitEvent::Blocking, move || drop(plan));
+    }
+}
+
 impl ClientSession {
     /// COM_QUERY: one statement, or several where the client asked for that.
     pub(super) fn query(&mut self, conn: &mut Connection, text: &[u8]) -> After {
@@ -74,6 +86,7 @@ impl ClientSession {
                     self.end_statement(conn, &Text::Plain(trim_end(&rest[..next])));
                     rest = &rest[next..];
                     self.count_question();
+                    fiber::begin_statement();
                 }
                 Ok(_) => {
                     self.end_statement(conn, &Text::Plain(rest));
@@ -135,8 +148,9 @@ impl ClientSession {
         let database = self.core.state.database().clone();
         database.refuse_by_names(&self.core.sql, &parsed.statement)?;
         let plan = database.prepare(&mut self.core.sql, Arc::new(parsed.statement), parsed.param_count)?;
-        self.run_plan(conn, &plan, &[], form, None)?;
-        Ok(rest)
+        let result = self.run_plan(conn, &plan, &[], form, None);
+        release(plan, text);
+        result.map(|_| rest)
     }
 
     fn one_text_with(
@@ -159,8 +173,9 @@ impl ClientSession {
             return Ok(rest);
         }
         let plan = state.database().plan_text(&mut self.core.sql, text, parsed, params)?;
-        self.run_plan(conn, &plan, &params.values, form, None)?;
-        Ok(rest)
+        let result = self.run_plan(conn, &plan, &params.values, form, None);
+        release(plan, text);
+        result.map(|_| rest)
     }
 
     /// Runs a plan and appends its answer; gives the result's columns.

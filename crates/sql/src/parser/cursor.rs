@@ -7,6 +7,9 @@ use crate::keyword::Kw;
 use crate::lexer::Tok;
 use keel_base::{SqlError, SqlResult, errors};
 
+/// Tokens taken between two pauses.
+const TOKENS_PER_PAUSE: usize = 1024;
+
 impl Parser<'_> {
     /// The next token, not taken.
     #[inline]
@@ -26,6 +29,9 @@ impl Parser<'_> {
         let token = self.peek();
         if self.pos + 1 < self.tokens.len() {
             self.pos += 1;
+            if self.pos.is_multiple_of(TOKENS_PER_PAUSE) {
+                crate::pause::pause();
+            }
         }
         token
     }
