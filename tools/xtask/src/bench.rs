@@ -23,18 +23,20 @@ const BULK_DATABASE: &str = "bulk";
 /// From this many clients on an expert gives MariaDB its thread pool.
 const POOL_FROM_CLIENTS: u32 = 500;
 
-struct Options {
-    seconds: u32,
-    pairs: u32,
+pub(crate) struct Options {
+    pub seconds: u32,
+    pub pairs: u32,
+    /// The only part to run, if it has a name of its own.
+    only: Option<String>,
     clients: Vec<u32>,
     tests: Vec<String>,
     tables: u32,
     rows: u32,
 }
 
-struct Measured {
-    queries_per_second: f64,
-    p99_ms: f64,
+pub(crate) struct Measured {
+    pub queries_per_second: f64,
+    pub p99_ms: f64,
     cpu_us: f64,
     errors: f64,
 }
@@ -47,6 +49,9 @@ fn warm_up(clients: u32) -> u32 {
 /// Parses the command line and runs.
 pub fn run(args: &[String]) -> Result<(), String> {
     let options = parse(args)?;
+    if options.only.is_some() {
+        return crate::fairness::run(&options);
+    }
     fs::create_dir_all("bench-out").map_err(|error| error.to_string())?;
     let mut journal =
         File::options().create(true).append(true).open("bench-out/bench.jsonl").map_err(|e| e.to_string())?;
@@ -88,6 +93,7 @@ fn parse(args: &[String]) -> Result<Options, String> {
     let mut options = Options {
         seconds: 20,
         pairs: 3,
+        only: None,
         clients: vec![16, 128, 1000],
         tests: SYSBENCH_TESTS.iter().map(|test| test.to_string()).collect(),
         tables: 8,
@@ -103,6 +109,7 @@ fn parse(args: &[String]) -> Result<Options, String> {
         let number = || value.parse::<u32>().map_err(|_| format!("{arg}: {value} is not a number"));
         match arg.as_str() {
             "--seconds" => options.seconds = number()?,
+            "--only" if value == "fairness" => options.only = Some(value.clone()),
             "--pairs" => options.pairs = number()?.max(1),
             "--rows" => options.rows = number()?,
             "--tables" => options.tables = number()?,
@@ -117,7 +124,7 @@ fn parse(args: &[String]) -> Result<Options, String> {
     Ok(options)
 }
 
-fn start(engine: Engine, clients: u32) -> Result<Server, String> {
+pub(crate) fn start(engine: Engine, clients: u32) -> Result<Server, String> {
     let expert = [
         "--innodb-buffer-pool-size=4G",
         "--innodb-log-file-size=2G",
@@ -145,7 +152,7 @@ fn start(engine: Engine, clients: u32) -> Result<Server, String> {
     Server::start(engine, &options).map_err(|error| format!("{}: {error}", engine.name()))
 }
 
-fn sysbench(
+pub(crate) fn sysbench(
     server: &Server,
     test: &str,
     command: &str,
@@ -185,7 +192,12 @@ fn sysbench(
     Err(format!("{} {test} {command}:\n{}\n{}", server.engine.name(), tail(&text), server.log_tail()))
 }
 
-fn measure(server: &Server, test: &str, options: &Options, clients: u32) -> Result<Measured, String> {
+pub(crate) fn measure(
+    server: &Server,
+    test: &str,
+    options: &Options,
+    clients: u32,
+) -> Result<Measured, String> {
     if test == "bulk_insert" {
         sysbench(server, test, "prepare", options, clients)?;
     }

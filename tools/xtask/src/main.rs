@@ -5,6 +5,7 @@ mod bench;
 mod clients;
 mod collations;
 mod engine;
+mod fairness;
 mod fuzz;
 mod mtr;
 mod queries;
@@ -16,7 +17,7 @@ use std::process::ExitCode;
 
 const USAGE: &str = "\
 usage: cargo x tidy
-       cargo x bench [--quick] [--seconds N] [--pairs N] [--clients A,B,C] [--tests A,B] [--tables N] [--rows N]
+       cargo x bench [--quick] [--seconds N] [--pairs N] [--clients A,B,C] [--tests A,B] [--tables N] [--rows N] [--only fairness]
        cargo x engine [--quick] [--only NAME] [--alone]
        cargo x fuzz [--targets A,B] [--seconds N] [--keep]
        cargo x mtr [--only NAME,NAME*,...] [--score]
