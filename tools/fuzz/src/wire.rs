@@ -1,6 +1,6 @@
 //! Every reader of the protocol refuses damaged bytes or takes them; none reads beyond.
 
-use keel_server::tls::certificate::{Certificate, one_line};
+use keel_server::tls::certificate::{self, one_line, print_time};
 use keel_value::Value;
 use keel_wire::capability::Capabilities;
 use keel_wire::command::Command;
@@ -21,8 +21,9 @@ pub fn run(bytes: &[u8]) {
     let _ = ChangeUser::decode(bytes, Capabilities::default());
     let _ = asks_for_tls(bytes);
     let _ = decode_auth_switch(bytes);
-    if let Some(certificate) = Certificate::read(bytes) {
-        let _ = (one_line(certificate.issuer), one_line(certificate.subject), certificate.not_after.print());
+    if let Some(certificate) = certificate::read(bytes) {
+        let _ = (one_line(certificate.issuer()), one_line(certificate.subject()));
+        let _ = print_time(certificate.validity().not_after);
     }
     unpack(bytes);
     let _ = Command::decode(bytes);
