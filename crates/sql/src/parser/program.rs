@@ -55,10 +55,13 @@ impl Parser<'_> {
         if name.db.is_some() && self.accept(Tok::Dot) {
             name.name = format!("{}.{}", name.name, self.ident()?);
         }
+        let first = self.pos;
         if self.accept(Tok::LParen) && !self.accept(Tok::RParen) {
             self.list(Self::expr)?;
             self.expect(Tok::RParen)?;
         }
+        // The tree keeps no argument, so no literal of theirs is a parameter.
+        self.fix_literals(first);
         Ok(program(ProgramAction::Call, ProgramKind::Procedure, name))
     }
 
