@@ -1,7 +1,7 @@
 //! The heap: mimalloc, with counters of the bytes that the process has allocated.
 //!
 //! [`Heap`] is the allocator of a program that wants the counters; without it they stay 0. Each thread counts for itself
-//! and adds to the total when it is [`REPORT_BYTES`] away from it, so [`allocated_bytes`] is exact up to that much a thread.
+//! and adds to the total when it is 64 KiB away from it, so [`allocated_bytes`] is exact up to that much for each thread.
 //! [`of_fiber`] counts for the running fiber: a caller that reads it twice knows what the code between kept, also if the
 //! fiber was suspended in the meantime. Sizes are those that were asked for, not those of the allocator's classes.
 //!

@@ -861,30 +861,25 @@ impl Binder<'_> {
         let Some(def) = table.and_then(|t| t.def.clone()) else {
             return Err(errors::no_default_for_field(&name.column));
         };
-        match &def.columns[place.column as usize].default {
+        let value = match &def.columns[place.column as usize].default {
             ColumnDefault::Value(Value::DateTime(utc)) if column.ty.kind == TypeKind::Timestamp => {
                 // Another session may have another time zone.
                 self.cacheable = false;
                 let local = convert::timestamp_to_local(*utc, &*self.cx.session.vars.time_zone);
-                Ok(Expr {
-                    derivation: column.derivation,
-                    ..Expr::constant(Value::DateTime(local), column.ty)
-                })
+                Expr::constant(Value::DateTime(local), column.ty.clone())
             }
-            ColumnDefault::Value(value) => {
-                Ok(Expr { derivation: column.derivation, ..Expr::constant(value.clone(), column.ty) })
-            }
-            ColumnDefault::None => Err(errors::no_default_for_field(&name.column)),
+            ColumnDefault::Value(value) => Expr::constant(value.clone(), column.ty.clone()),
+            ColumnDefault::None => return Err(errors::no_default_for_field(&name.column)),
             default @ (ColumnDefault::Now | ColumnDefault::Expression(_)) => {
                 let text = match default {
                     ColumnDefault::Expression(text) => text,
                     _ => "now(6)",
                 };
                 let table = self.scope_table(place.slot, def.clone(), None)?;
-                let value = self.own_value(&table, text)?;
-                Ok(Expr { node: Node::Default(Box::new(value), name.column.as_str().into()), ..column })
+                self.own_value(&table, text)?
             }
-        }
+        };
+        Ok(Expr { node: Node::Default(Box::new(value), name.column.as_str().into()), ..column })
     }
 
     /// VALUES(column): the row that INSERT could not insert; NULL outside ON DUPLICATE KEY UPDATE.
