@@ -192,6 +192,9 @@ fn sync_idle(files: &[Arc<TreeFile>]) {
 pub struct TreeFile {
     cache: Arc<OpenFiles>,
     path: PathBuf,
+    /// How it is opened again.
+    options: OpenOptions,
+    /// It bypasses the page cache.
     direct: bool,
     /// Whether anything is promised of its contents.
     lasting: bool,
@@ -240,14 +243,16 @@ impl Slot {
 pub struct SyncToken(Option<u64>);
 
 impl TreeFile {
-    /// An existing file of that name; gives its length too. Waits.
-    pub fn open(cache: &Arc<OpenFiles>, path: &Path, direct: bool) -> io::Result<(Arc<TreeFile>, u64)> {
-        let options = OpenOptions::writing();
-        let options = if direct { options.with_direct() } else { options };
+    /// An existing file of that name, opened by `options`; gives its length too. Waits.
+    pub fn open(
+        cache: &Arc<OpenFiles>,
+        path: &Path,
+        options: OpenOptions,
+    ) -> io::Result<(Arc<TreeFile>, u64)> {
         cache.take_place();
         let opened = open(cache, path, &options).and_then(|file| Ok((file.len()?, file)));
         let (len, file) = opened.inspect_err(|_| cache.give_place())?;
-        Ok((TreeFile::adopt(cache, path, file, true), len))
+        Ok((TreeFile::adopt(cache, path, file, options, true), len))
     }
 
     /// A file that `make` makes, or opens, and that is found under `path` from then on. Waits. What `make` writes does not
@@ -260,16 +265,24 @@ impl TreeFile {
     ) -> Result<Arc<TreeFile>, E> {
         cache.take_place();
         let file = make().inspect_err(|_| cache.give_place())?;
-        Ok(TreeFile::adopt(cache, path, file, lasting))
+        let options = OpenOptions { direct: file.is_direct(), ..OpenOptions::writing() };
+        Ok(TreeFile::adopt(cache, path, file, options, lasting))
     }
 
     /// An open file, for which a place is taken.
-    fn adopt(cache: &Arc<OpenFiles>, path: &Path, file: File, lasting: bool) -> Arc<TreeFile> {
+    fn adopt(
+        cache: &Arc<OpenFiles>,
+        path: &Path,
+        file: File,
+        options: OpenOptions,
+        lasting: bool,
+    ) -> Arc<TreeFile> {
         cache.opened.fetch_add(1, Relaxed);
         let all = Arc::new(TreeFile {
             cache: cache.clone(),
             path: path.to_path_buf(),
             direct: file.is_direct(),
+            options,
             lasting,
             used: AtomicBool::new(true),
             queued: AtomicBool::new(false),
@@ -285,9 +298,7 @@ impl TreeFile {
             return Ok(file);
         }
         self.cache.take_place();
-        let options = OpenOptions::writing();
-        let options = if self.direct { options.with_direct() } else { options };
-        let opened = open(&self.cache, &self.path, &options).inspect_err(|_| self.cache.give_place())?;
+        let opened = open(&self.cache, &self.path, &self.options).inspect_err(|_| self.cache.give_place())?;
         let file = {
             let mut slot = self.slot.lock();
             if let Some(file) = self.held(&mut slot, writes) {

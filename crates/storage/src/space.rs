@@ -207,7 +207,9 @@ impl Space {
     pub fn open(files: &Arc<OpenFiles>, dir: &Path, id: TreeId, direct: bool) -> StoreResult<Space> {
         let name = file_name(id);
         let path = dir.join(&name);
-        let opened = TreeFile::open(files, &path, direct);
+        let options = OpenOptions::writing();
+        let options = if direct { options.with_direct() } else { options };
+        let opened = TreeFile::open(files, &path, options);
         let (file, len) = opened.map_err(|e| StoreError::io(&name, 0, "open", e))?;
         let pages = u32::try_from(len / PAGE as u64).unwrap_or(u32::MAX);
         Ok(Space::new(id, path, file, pages))

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use hashbrown::HashMap;
 use keel_base::TreeId;
 use keel_runtime::fs::{self, AlignedBuf, File, IoBatch, OpenOptions};
-use keel_runtime::rand;
+use keel_runtime::{rand, system};
 use parking_lot::RwLock;
 
 use super::cache::Cache;
@@ -17,6 +17,7 @@ use super::{Limits, Report, replay};
 use crate::fault::{StoreError, StoreResult};
 use crate::layout::PAGE;
 use crate::log::head::Head;
+use crate::open_files::{OpenFiles, TreeFile};
 use crate::page::PageRef;
 use crate::space::{file_name, tree_of};
 use crate::store::name_trees;
@@ -28,7 +29,7 @@ const NAMES_MAX: u32 = 100;
 
 /// The file of a tree.
 struct PageFile {
-    file: File,
+    file: Arc<TreeFile>,
     /// Whole pages in it.
     there: u32,
     /// The same, and those that the log puts behind its end.
@@ -79,13 +80,14 @@ impl Folder {
     pub fn open(dir: &Path, limits: Limits, report: &Arc<Report>) -> StoreResult<Folder> {
         let trees = dir.join("trees");
         let entries = fs::read_dir(&trees).map_err(|e| StoreError::io("trees", 0, "list", e))?;
+        let open = OpenFiles::new((system::descriptors_max() / 4) as usize);
         let mut files = BTreeMap::new();
         for name in &entries {
             let Some(id) = tree_of(name) else {
                 report.note("orphan", &format!("trees/{name}"), None, "a file that no tree owns");
                 continue;
             };
-            match open_pages(&trees.join(name)) {
+            match open_pages(&open, &trees.join(name)) {
                 Ok(file) => {
                     // So does a file that could not grow whole; pages in use behind the end are the map's matter.
                     if file.rest != 0 {
@@ -161,18 +163,22 @@ impl Folder {
     pub(super) fn read_scattered(&self, wanted: &mut [Wanted<'_>]) {
         let mut batch = IoBatch::new();
         let mut read = Vec::with_capacity(wanted.len());
-        let places = self.overlay.places.read();
-        for (index, one) in wanted.iter_mut().enumerate() {
+        // Opening a file may wait, which must not happen under the lock.
+        let places: Vec<Option<u32>> = {
+            let places = self.overlay.places.read();
+            wanted.iter().map(|one| places.get(&one.at).copied()).collect()
+        };
+        for (index, (one, place)) in wanted.iter_mut().zip(places).enumerate() {
             let Some(file) = self.files.get(&one.at.0) else {
                 one.error = Some("no such file".into());
                 continue;
             };
-            let place = places.get(&one.at).zip(self.overlay.file.get());
+            let place = place.zip(self.overlay.file.get());
             one.is_copy = place.is_some();
             match place {
-                Some((place, overlay)) => batch.push_read(overlay, one.bytes, place_offset(*place)),
+                Some((place, overlay)) => batch.push_read(overlay, one.bytes, place_offset(place)),
                 None if one.at.1 < file.there => {
-                    batch.push_read(&file.file, one.bytes, place_offset(one.at.1))
+                    file.file.push_read(&mut batch, one.bytes, place_offset(one.at.1))
                 }
                 None => {
                     one.bytes.fill(0);
@@ -181,7 +187,6 @@ impl Folder {
             }
             read.push(index);
         }
-        drop(places);
         let results = if batch.is_empty() { Vec::new() } else { batch.run() };
         for (index, result) in read.into_iter().zip(results) {
             wanted[index].error = result.err().map(|e| format!("cannot be read: {e}"));
@@ -253,9 +258,8 @@ fn place_offset(place: u32) -> u64 {
     u64::from(place) * PAGE as u64
 }
 
-fn open_pages(path: &Path) -> std::io::Result<PageFile> {
-    let file = File::open(path, &OpenOptions::reading().with_direct())?;
-    let len = file.len()?;
+fn open_pages(open: &Arc<OpenFiles>, path: &Path) -> std::io::Result<PageFile> {
+    let (file, len) = TreeFile::open(open, path, OpenOptions::reading().with_direct())?;
     let pages = u32::try_from(len / PAGE as u64).unwrap_or(u32::MAX);
     Ok(PageFile { file, there: pages, pages: AtomicU32::new(pages), rest: len % PAGE as u64 })
 }
@@ -266,7 +270,7 @@ pub(super) fn unnamed_file(folder: &Path) -> std::io::Result<File> {
     let mut tries = 0;
     loop {
         let path = folder.join(format!("keel-check-{:016x}", rand::u64()));
-        match File::open(&path, &OpenOptions { create_new: true, ..OpenOptions::creating() }) {
+        match File::open(&path, &OpenOptions { create_new: true, private: true, ..OpenOptions::creating() }) {
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists && tries < NAMES_MAX => tries += 1,
             file => {
                 let file = file?;
@@ -278,10 +282,10 @@ pub(super) fn unnamed_file(folder: &Path) -> std::io::Result<File> {
 }
 
 /// Reads pages by runs, and where a run cannot be read, one by one.
-fn read_pages(file: &File, first: u32, out: &mut [u8], errors: &mut [Option<String>]) {
+fn read_pages(file: &Arc<TreeFile>, first: u32, out: &mut [u8], errors: &mut [Option<String>]) {
     let mut batch = IoBatch::new();
     for (index, run) in out.chunks_mut(RUN * PAGE).enumerate() {
-        batch.push_read(file, run, (u64::from(first) + (index * RUN) as u64) * PAGE as u64);
+        file.push_read(&mut batch, run, (u64::from(first) + (index * RUN) as u64) * PAGE as u64);
     }
     let results = batch.run();
     for (index, run) in out.chunks_mut(RUN * PAGE).enumerate() {
