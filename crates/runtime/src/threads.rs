@@ -1,5 +1,6 @@
 //! The threads of a runtime: how workers and services start, and how they end.
 
+use crate::console;
 use crate::fiber::{self, Job};
 use crate::reactor::Reactor;
 use crate::shared::{Message, Shared};
@@ -41,7 +42,7 @@ pub(crate) fn spawn_service(name: &'static str, f: Box<dyn FnOnce() + Send>) {
     }
     let start = Start { group: group.clone(), shared, slot, role: Role::Service(Job::Run(f)), ready: None };
     if let Err(error) = start.spawn(name) {
-        eprintln!("keel: no thread for service {name}: {error}");
+        console::error(format_args!("no thread can be created for the service {name}: {error}"));
         group.services.lock()[index] = None;
     }
 }
@@ -105,7 +106,7 @@ impl Start {
             }
             Err(error) => match self.ready.take() {
                 Some(ready) => drop(ready.send(Err(error))),
-                None => eprintln!("keel: a service has no reactor: {error}"),
+                None => console::error(format_args!("a reactor for a service cannot be created: {error}")),
             },
         }
         if !is_worker {

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use keel_runtime::fs::{self, File, FileLock, OpenOptions, Sync};
-use keel_runtime::{fiber, time};
+use keel_runtime::{console, fiber, time};
 
 use crate::start::{FORMAT, StartError};
 
@@ -105,7 +105,10 @@ fn wait_for_lock(folder: &Path) -> Result<(FolderLock, Option<String>), StartErr
         }
         if is_stopping && !is_said {
             is_said = true;
-            eprintln!("keel: waiting for the server that uses the data folder {} to stop", folder.display());
+            console::note(format_args!(
+                "waiting for the server that uses the data folder {} to stop",
+                folder.display()
+            ));
         }
         fiber::sleep(ATTEMPT_INTERVAL);
         let waited = (time::now() - begun).as_millis();

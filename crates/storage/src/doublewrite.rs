@@ -24,6 +24,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use keel_base::checksum::crc32c_append;
+use keel_runtime::console;
 use keel_runtime::fs::{self, AlignedBuf, File, IoBatch, OpenOptions, Sync};
 use keel_runtime::wait::WaitEvent;
 
@@ -322,7 +323,10 @@ fn mend_in_place(patches: &[(Arc<Space>, &Patch<'_>)]) -> StoreResult<u64> {
                 page[got..].fill(0);
             }
             Err(error) if space.id > REGISTRY => {
-                eprintln!("keel: a page may be torn: {}", space.io_error(patch.page, "read", error));
+                console::warning(format_args!(
+                    "a page may be torn: {}",
+                    space.io_error(patch.page, "read", error)
+                ));
                 continue;
             }
             Err(error) => return Err(space.io_error(patch.page, "read", error)),

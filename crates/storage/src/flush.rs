@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::time::Duration;
 
+use keel_runtime::console;
 use keel_runtime::fiber::{self, Fiber};
 use keel_runtime::time::{self, Instant};
 use keel_runtime::wait::WaitEvent;
@@ -241,7 +242,7 @@ impl Flusher {
         }
         let complaint = e.to_string();
         if self.last_complaint != complaint {
-            eprintln!("keel: pages cannot be written, trying again: {complaint}");
+            console::warning(format_args!("pages cannot be written, will retry: {complaint}"));
             self.last_complaint = complaint;
         }
         fiber::sleep(RETRY);

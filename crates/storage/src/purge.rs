@@ -25,6 +25,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use keel_base::TrxId;
+use keel_runtime::console;
 use keel_runtime::fiber;
 use keel_runtime::time::{self, Instant};
 use keel_runtime::wait::WaitEvent;
@@ -179,7 +180,7 @@ impl Engine {
         let text = error.to_string();
         let mut last = self.purge.complaint.lock();
         if *last != text {
-            eprintln!("keel: rollback and purge in the background, trying again: {text}");
+            console::warning(format_args!("background rollback or purge failed, will retry: {text}"));
             *last = text;
         }
     }

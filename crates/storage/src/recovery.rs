@@ -24,6 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use hashbrown::HashMap;
+use keel_runtime::console;
 use keel_runtime::fiber;
 use keel_runtime::sync::{Receiver, Semaphore, Sender, channel};
 use keel_runtime::wait::WaitEvent;
@@ -344,8 +345,8 @@ impl Applier<'_> {
     fn pass_over(&self, space: &Space, page: u32, why: &StoreError) {
         self.core.pool.forget_page(space, page);
         match self.damaged.fetch_add(1, Relaxed) {
-            0..DAMAGE_LINES_MAX => eprintln!("keel: a damaged page is left out of recovery: {why}"),
-            DAMAGE_LINES_MAX => eprintln!("keel: more damaged pages are left out of recovery"),
+            0..DAMAGE_LINES_MAX => console::error(format_args!("recovery skips a damaged page: {why}")),
+            DAMAGE_LINES_MAX => console::error("recovery skips more damaged pages, which are not listed"),
             _ => {}
         }
     }

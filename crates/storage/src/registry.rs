@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use keel_base::{TreeId, TrxId};
+use keel_runtime::console;
 use keel_runtime::fiber;
 
 use crate::engine::{Engine, TreeHandle};
@@ -162,7 +163,9 @@ impl Engine {
         self.trees.write().remove(&id);
         match self.store.drop_tree(id) {
             Ok(()) | Err(StoreError::NoTree(_)) => {}
-            Err(error) => eprintln!("keel: a file that nobody names stays: {error}"),
+            Err(error) => {
+                console::warning(format_args!("the file of a dropped tree cannot be removed: {error}"))
+            }
         }
     }
 

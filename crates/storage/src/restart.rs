@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use keel_base::{TreeId, TrxId};
+use keel_runtime::console;
 use parking_lot::RwLock;
 
 use crate::admission::Admission;
@@ -134,7 +135,7 @@ impl Engine {
     fn stand_in_for_lost(self: &Arc<Self>) -> Result<()> {
         for (id, _) in self.trees()? {
             if self.tree(id).is_none() {
-                eprintln!("keel: trees/{} is missing: what was in it cannot be read", file_name(id));
+                console::error(format_args!("the file trees/{} is missing, its data is lost", file_name(id)));
                 let tree = self.store.stand_in(id)?;
                 self.trees.write().insert(id, TreeHandle::new(tree));
             }

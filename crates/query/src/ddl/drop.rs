@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
 use keel_sql::ast::{self, LockWait, ObjectName};
+use keel_storage::runtime::console;
 
 use super::{foreign, schema_of};
 use crate::Database;
@@ -94,7 +95,10 @@ impl Database {
             definition.commit()
         });
         if let Err(error) = hidden {
-            eprintln!("keel: {}.{} is not filled and stays: {error}", table.schema, table.name);
+            console::warning(format_args!(
+                "{}.{} is incomplete and cannot be removed: {error}",
+                table.schema, table.name
+            ));
         }
     }
 

@@ -3,6 +3,7 @@
 //! Level-triggered. The user data of a registration is the connection's slot, or a listener's index, or the signal.
 
 use crate::blocking::BlockingPool;
+use crate::console;
 use crate::fs::FileOp;
 use crate::net::{self, Conn, ListenerCore, Peer};
 use crate::shared::Shared;
@@ -203,7 +204,7 @@ impl Epoll {
             && let Err(error) =
                 self.control(libc::EPOLL_CTL_ADD, core.raw(), libc::EPOLLIN, LISTENER + index as u64)
         {
-            eprintln!("keel: cannot accept on a listener: {error}");
+            console::error(format_args!("a listener cannot accept connections: {error}"));
         }
     }
 
