@@ -45,7 +45,7 @@ pub trait Host: Send + Sync {
 
     /// The collation of databases made on the first start.
     fn server_collation(&self) -> CollationId {
-        CollationId::LATIN1_SWEDISH_CI
+        CollationId::UTF8MB4_GENERAL_CI
     }
 
     /// `tmpdir`: where sorts and groups that do not fit into memory go. Made when first needed.

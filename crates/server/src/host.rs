@@ -98,7 +98,7 @@ impl Host for ServerHost {
     fn server_collation(&self) -> CollationId {
         let name = self.state().map(|state| state.globals.named("collation_server").show());
         let found = name.ok().and_then(|name| keel_value::collation::by_name(&name));
-        found.unwrap_or(CollationId::LATIN1_SWEDISH_CI)
+        found.unwrap_or(CollationId::UTF8MB4_GENERAL_CI)
     }
 
     fn work_memory(&self) -> &WorkMemory {

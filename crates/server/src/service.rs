@@ -144,7 +144,7 @@ impl Service for SqlService {
             connection_id: session.id() as u32,
             scramble: *session.scramble(),
             capabilities,
-            collation: collation.map_or(8, |c| c.0 as u8),
+            collation: collation.map_or(45, |c| c.0 as u8),
             status: Status::AUTOCOMMIT,
             plugin: auth::NATIVE_PASSWORD.to_string(),
         };

@@ -171,6 +171,58 @@ fn variables_are_set_and_shown() {
     running.stop();
 }
 
+/// A fresh server and a client that names no character set.
+#[test]
+fn a_fresh_database_stores_emoji() {
+    let running = start();
+    let options = ConnectOptions { collation: 0, ..ConnectOptions::default() };
+    let mut client = running.connect_as(&options).unwrap();
+    assert_eq!(client.greeting().collation, 45);
+    for sql in [
+        "CREATE DATABASE fresh",
+        "USE fresh",
+        "CREATE TABLE t (a VARCHAR(3) PRIMARY KEY, b TEXT, c CHAR(2), d ENUM('\u{1f418}', 'b'))",
+        "INSERT INTO t VALUES ('\u{1f600}\u{1f980}x', '\u{1f680}', '\u{1f40d}\u{1f40d}', '\u{1f418}')",
+    ] {
+        client.query(sql).unwrap();
+        assert!(client.warnings().unwrap().is_empty(), "{sql}");
+    }
+    assert_eq!(
+        client
+            .rows("SELECT *, HEX(b), CHARSET(a), COLLATION(d) FROM t WHERE a = '\u{1f600}\u{1f980}x'")
+            .unwrap(),
+        [[
+            "\u{1f600}\u{1f980}x",
+            "\u{1f680}",
+            "\u{1f40d}\u{1f40d}",
+            "\u{1f418}",
+            "F09F9A80",
+            "utf8mb4",
+            "utf8mb4_general_ci"
+        ]]
+    );
+    let settings = "SELECT VARIABLE_NAME, SESSION_VALUE, GLOBAL_VALUE, DEFAULT_VALUE \
+                    FROM information_schema.SYSTEM_VARIABLES WHERE VARIABLE_NAME IN ('CHARACTER_SET_CLIENT', \
+                    'CHARACTER_SET_CONNECTION', 'CHARACTER_SET_RESULTS', 'CHARACTER_SET_SERVER', 'CHARACTER_SET_DATABASE')";
+    for row in client.rows(settings).unwrap() {
+        assert_eq!(row[1..], ["utf8mb4"; 3], "{}", row[0]);
+    }
+    // An index has 3072 bytes at most, and a row 65535: 768 and 16383 characters.
+    assert_eq!(code(client.query("CREATE TABLE k (a VARCHAR(769), PRIMARY KEY (a))")), 1071);
+    client.query("CREATE TABLE k (a VARCHAR(768), PRIMARY KEY (a))").unwrap();
+    assert_eq!(code(client.query("CREATE TABLE r (a VARCHAR(16384) NOT NULL)")), 1074);
+    client.query("CREATE TABLE r (a VARCHAR(16383) NOT NULL)").unwrap();
+    client.query("SET NAMES latin1").unwrap();
+    client.query("SET NAMES DEFAULT").unwrap();
+    client.query("SET character_set_server = latin1").unwrap();
+    client.query("SET character_set_server = DEFAULT").unwrap();
+    let now = "SELECT @@character_set_client, @@collation_connection, @@collation_server, \
+               (SELECT DEFAULT_COLLATION_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = 'mysql')";
+    let collation = "utf8mb4_general_ci";
+    assert_eq!(client.rows(now).unwrap(), [["utf8mb4", collation, collation, collation]]);
+    running.stop();
+}
+
 #[test]
 fn several_statements_give_several_results() {
     let running = start();

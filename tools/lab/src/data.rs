@@ -66,7 +66,9 @@ impl<'a> Store<'a> {
     }
 
     fn folder(&self, engine: &Engine, set: &DataSet) -> PathBuf {
-        let build = format!("{}-{:08x}", engine.name, hash(&engine.version) as u32);
+        // Data of MariaDB from before the servers' character sets were named is in latin1.
+        let version = format!("{} {}", engine.version, crate::server::CHARSET);
+        let build = format!("{}-{:08x}", engine.name, hash(&version) as u32);
         self.cache.join(build).join(&set.name)
     }
 

@@ -238,10 +238,22 @@ const PLACES: &[&str] = &[
     "log_bin_index",
 ];
 
+/// The character set of servers whose settings name none.
+pub const CHARSET: &str = "utf8mb4";
+
 /// The option file of a start. The reports' settings are of many versions: one that MariaDB or MySQL no longer has is passed over there.
 fn option_file(kind: Kind, setup: &Setup) -> String {
     let mut text = String::from("[mysqld]\n");
-    for line in setup.settings.iter().chain(&setup.overrides) {
+    // The defaults differ: MariaDB's is latin1, and MySQL's collation is unknown to the others.
+    let settings = || setup.settings.iter().chain(&setup.overrides);
+    let is_charset = |line: &String| {
+        let name = line.split('=').next().unwrap_or_default().trim().replace('-', "_");
+        matches!(name.trim_start_matches("loose_"), "character_set_server" | "collation_server")
+    };
+    if !settings().any(is_charset) {
+        text += &format!("character_set_server={CHARSET}\ncollation_server={CHARSET}_general_ci\n");
+    }
+    for line in settings() {
         let (name, value) = line.split_once('=').unwrap_or((line, ""));
         let plain = name.trim().replace('-', "_");
         if PLACES.contains(&plain.as_str()) {
@@ -304,16 +316,25 @@ mod tests {
             overrides: vec!["innodb_buffer_pool_size=64M".into()],
             ..Setup::default()
         };
-        let text = "[mysqld]\ninnodb_buffer_pool_size=2560M\ninnodb_buffer_pool_size=64M\n";
+        let charset = "character_set_server=utf8mb4\ncollation_server=utf8mb4_general_ci\n";
+        let text = format!("[mysqld]\n{charset}innodb_buffer_pool_size=2560M\ninnodb_buffer_pool_size=64M\n");
         assert_eq!(option_file(Kind::Keel, &setup), text);
         assert_eq!(option_file(Kind::MariaDb, &setup), text.replace("innodb", "loose_innodb"));
     }
 
     #[test]
     fn places_of_a_package_are_not_taken() {
-        let settings =
-            ["datadir=/var/lib/mysql", "pid-file=/run/x", "log_bin=/var/log/mysql/mariadb-bin", "port=3306"];
+        let settings = [
+            "datadir=/var/lib/mysql",
+            "pid-file=/run/x",
+            "log_bin=/var/log/mysql/mariadb-bin",
+            "port=3306",
+            "character-set-server=latin1",
+        ];
         let setup = Setup { settings: settings.map(str::to_string).to_vec(), ..Setup::default() };
-        assert_eq!(option_file(Kind::MySql, &setup), "[mysqld]\nloose_log_bin=binlog\n");
+        assert_eq!(
+            option_file(Kind::MySql, &setup),
+            "[mysqld]\nloose_log_bin=binlog\nloose_character-set-server=latin1\n"
+        );
     }
 }

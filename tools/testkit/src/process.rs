@@ -84,6 +84,15 @@ fn mariadb_temporary_dir(dir: &Path) -> io::Result<PathBuf> {
     Ok(temporary)
 }
 
+/// Keel's default character set, which Debian's package sets in its option file. The default of the program is latin1.
+const MARIADB_CHARSET: &str = "--character-set-server=utf8mb4";
+
+/// Whether an option sets the character set or the collation of the server.
+fn names_charset(option: &str) -> bool {
+    let name = option.split('=').next().unwrap_or_default().replace('_', "-");
+    matches!(name.as_str(), "--character-set-server" | "--collation-server")
+}
+
 impl Server {
     /// Starts a server in a scratch folder with extra options such as `--innodb-buffer-pool-size=64M`.
     pub fn start(engine: Engine, options: &[&str]) -> io::Result<Server> {
@@ -100,6 +109,8 @@ impl Server {
                 .args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"])
                 .arg(format!("--datadir={}", dir.join("data").display()))
                 .args(root_user())
+                .arg(MARIADB_CHARSET)
+                .args(options.iter().filter(|option| names_charset(option)))
                 .output()?;
             if !output.status.success() {
                 return Err(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned()));
@@ -166,6 +177,7 @@ impl Server {
             Engine::MariaDb => {
                 let mut command = Command::new("mariadbd");
                 command.args(["--no-defaults", "--bind-address=127.0.0.1"]).args(root_user());
+                command.arg(MARIADB_CHARSET);
                 command.arg(format!("--pid-file={}", self.dir.join("pid").display()));
                 command.arg(format!("--tmpdir={}", mariadb_temporary_dir(&self.dir)?.display()));
                 command

@@ -75,7 +75,7 @@ fn work(mut client: Client, number: u64, rounds: &AtomicU64, stop: &AtomicBool) 
         }
         let statements = [
             format!(
-                "CREATE OR REPLACE TEMPORARY TABLE t{} (a INT PRIMARY KEY, b VARCHAR(2000), KEY (b))",
+                "CREATE OR REPLACE TEMPORARY TABLE t{} (a INT PRIMARY KEY, b VARCHAR(2000), KEY (b)) CHARSET latin1",
                 round % 5
             ),
             "BEGIN".to_string(),

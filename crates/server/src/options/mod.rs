@@ -632,7 +632,8 @@ fn check_names(name: &str, text: &str) -> Option<Result<Setting, ()>> {
     None
 }
 
-/// Variables that follow another one: the collation of a character set, the database's of the server's.
+/// Variables that follow another one: the collation of a character set, and the settings of the database and of clients
+/// that name no character set.
 fn implied(name: &str, value: Option<&str>) -> Vec<(VarId, Setting)> {
     use keel_value::collation::{self, Charset};
     let Some(value) = value else { return Vec::new() };
@@ -648,6 +649,10 @@ fn implied(name: &str, value: Option<&str>) -> Vec<(VarId, Setting)> {
         ("collation_server", collation.name()),
         ("character_set_database", charset),
         ("collation_database", collation.name()),
+        ("character_set_client", charset),
+        ("character_set_results", charset),
+        ("character_set_connection", charset),
+        ("collation_connection", collation.name()),
     ]
     .into_iter()
     .map(|(name, text)| (table().id(name), Setting::text(text)))
@@ -825,5 +830,15 @@ mod tests {
         assert_eq!(options.text("collation_server"), "utf8mb4_general_ci");
         let options = parse(&["--collation-server=utf8mb4_bin"]).unwrap();
         assert_eq!(options.text("character_set_server"), "utf8mb4");
+        assert_eq!(parse(&[]).unwrap().text("collation_server"), "utf8mb4_general_ci");
+    }
+
+    #[test]
+    fn clients_start_with_the_character_set_of_the_server() {
+        let options = parse(&["--character-set-server=latin1"]).unwrap();
+        for name in ["character_set_client", "character_set_connection", "character_set_results"] {
+            assert_eq!(options.text(name), "latin1", "{name}");
+        }
+        assert_eq!(options.text("collation_connection"), "latin1_swedish_ci");
     }
 }

@@ -208,13 +208,19 @@ fn system_variable(
         _ => Some(variable.words.join(",")),
     };
     let origin = view.state.globals.origin(id);
+    // The default of a character set or a collation is that of the start.
+    let is_charset = variable.name.starts_with("character_set_") || variable.name.starts_with("collation_");
+    let default = match variable.compiled_in.is_some() && is_charset {
+        true => Some(view.state.globals.default_of(id).show()),
+        false => variable.compiled_in.clone(),
+    };
     rows.row([
         ("VARIABLE_NAME", text(variable.name.to_uppercase())),
         ("SESSION_VALUE", maybe(here.filter(|_| variable.scope != Scope::Global))),
         ("GLOBAL_VALUE", maybe((variable.scope != Scope::SessionOnly).then(|| global.show()))),
         ("GLOBAL_VALUE_ORIGIN", text(origin.name())),
         ("GLOBAL_VALUE_PATH", maybe(origin.path())),
-        ("DEFAULT_VALUE", maybe(variable.compiled_in.as_deref())),
+        ("DEFAULT_VALUE", maybe(default)),
         ("VARIABLE_SCOPE", text(scope_name(variable.scope))),
         ("VARIABLE_TYPE", text(variable.declared)),
         ("VARIABLE_COMMENT", text(comment(variable))),

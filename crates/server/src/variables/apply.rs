@@ -70,8 +70,11 @@ const COPIED: &[&str] = &[
 
 /// Variables that SET GLOBAL ... = DEFAULT leaves as the server was started, as in MariaDB.
 pub const KEPT_BY_DEFAULT: &[&str] = &[
+    "character_set_client",
+    "character_set_connection",
     "character_set_database",
     "character_set_filesystem",
+    "character_set_results",
     "character_set_server",
     "collation_connection",
     "collation_database",
@@ -232,7 +235,7 @@ mod tests {
         assert_eq!(vars.isolation, Isolation::RepeatableRead);
         assert_eq!(vars.select_limit, u64::MAX);
         assert_eq!((vars.row_lock_wait_timeout, vars.max_allowed_packet), (50, 16 << 20));
-        assert_eq!(vars.server_collation, CollationId::LATIN1_SWEDISH_CI);
+        assert_eq!(vars.server_collation, CollationId::UTF8MB4_GENERAL_CI);
         assert_eq!(vars.sql_mode, SqlMode::DEFAULT);
     }
 

@@ -123,8 +123,8 @@ fn the_start_takes_it() {
 fn default_is_the_same_as_mariadbs_whatever_the_start_said() {
     let given = [
         ("autocommit", "0"),
-        ("character_set_server", "utf8mb4"),
-        ("collation_server", "utf8mb4_bin"),
+        ("character_set_server", "latin1"),
+        ("collation_server", "latin1_bin"),
         ("innodb_flush_log_at_trx_commit", "2"),
         ("innodb_io_capacity", "700"),
         ("innodb_lock_wait_timeout", "5"),
