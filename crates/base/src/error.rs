@@ -256,6 +256,7 @@ catalogue! {
     ILLEGAL_REFERENCE illegal_reference(1247, "42S22", name, reason) "Reference '{name}' not supported ({reason})";
     DERIVED_MUST_HAVE_ALIAS derived_must_have_alias(1248, "42000") "Every derived table must have its own alias";
     TABLENAME_NOT_ALLOWED_HERE tablename_not_allowed_here(1250, "42000", table, place) "Table '{table}' from one of the SELECTs cannot be used in {place}";
+    NOT_SUPPORTED_AUTH_MODE not_supported_auth_mode(1251, "08004") "Client does not support authentication protocol requested by server; consider upgrading MariaDB client";
     COLLATION_CHARSET_MISMATCH collation_charset_mismatch(1253, "42000", collation, charset) "COLLATION '{collation}' is not valid for CHARACTER SET '{charset}'";
     TOO_BIG_FOR_UNCOMPRESS too_big_for_uncompress(1256, "HY000", max) "Uncompressed data size too large; the maximum size is {max} (probably, length of uncompressed data was corrupted)";
     ZLIB_BUFFER_ERROR zlib_buffer_error(1258, "HY000") "ZLIB: Not enough room in the output buffer (probably, length of uncompressed data was corrupted)";

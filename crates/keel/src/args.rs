@@ -27,6 +27,13 @@ pub enum Command {
     /// Runs the server. Without options: data in ./keel-data, 127.0.0.1:3306 and a socket in the data folder.
     #[command(disable_help_flag = true)]
     Serve(ServeArgs),
+    /// Makes a data folder and its accounts without serving it. An existing folder keeps its accounts.
+    ///
+    /// The accounts are root@localhost and USER@localhost, where USER owns the folder. Each accepts only the operating
+    /// system's user of its name at the socket. --initialize-insecure makes root without a password instead, and
+    /// --initial-password-file=FILE makes root with the password in FILE, both for connections from this machine. All
+    /// options of `keel serve` are accepted.
+    Init(InitArgs),
     /// Verifies the data folder of a stopped server.
     ///
     /// Verifies log, checksums and structure of every page, every index against the rows, every version chain, and the
@@ -54,6 +61,16 @@ pub enum Command {
 /// The server's own options; `--help` among them.
 #[derive(Debug, Args)]
 pub struct ServeArgs {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTION")]
+    pub options: Vec<String>,
+}
+
+/// The folder of `keel init`, and options of the server.
+#[derive(Debug, Args)]
+pub struct InitArgs {
+    /// The data folder.
+    #[arg(value_name = "DIR")]
+    pub folder: String,
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTION")]
     pub options: Vec<String>,
 }

@@ -1,5 +1,5 @@
-//! The `keel` command: `keel serve` runs the server until a signal, SHUTDOWN, or a failure of the log; `keel check`
-//! verifies the data folder of a stopped server, `keel salvage` reads a damaged one, `keel lab` measures.
+//! The `keel` command: `keel serve` runs the server until a signal, SHUTDOWN, or a failure of the log; `keel init`
+//! makes a data folder, `keel check` verifies the data folder of a stopped server, `keel salvage` reads a damaged one, `keel lab` measures.
 
 mod args;
 
@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Parser;
-use keel_runtime::net::Address;
 use keel_runtime::signal::{Signal, Signals};
 use keel_runtime::{Config, Runtime, console, fiber, heap};
 use keel_server::inspect::{self, InspectOptions};
@@ -18,7 +17,7 @@ use keel_server::options::Options;
 use keel_server::start::{self, Ended, Server};
 use sd_notify::NotifyState;
 
-use crate::args::{Cli, Command};
+use crate::args::{Cli, Command, InitArgs};
 
 #[global_allocator]
 static ALLOCATOR: heap::Heap = heap::Heap::new();
@@ -52,6 +51,13 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Some(Command::Serve(serve)) => match self::serve(&serve.options) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(text) => {
+                console::error(text);
+                ExitCode::FAILURE
+            }
+        },
+        Some(Command::Init(args)) => match init(args) {
             Ok(()) => ExitCode::SUCCESS,
             Err(text) => {
                 console::error(text);
@@ -107,6 +113,19 @@ fn notify(state: NotifyState<'_>) {
     }
 }
 
+/// `keel init`.
+fn init(args: InitArgs) -> Result<(), String> {
+    let mut words = args.options;
+    words.push(format!("--datadir={}", args.folder));
+    let options =
+        Options::parse(&words, Some(Path::new("/etc/keel/my.cnf"))).map_err(|error| error.to_string())?;
+    let config = Config { workers: options.workers(), reactor: options.reactor, ..Config::default() };
+    let runtime = Runtime::start(config).map_err(|error| format!("the runtime cannot start: {error}"))?;
+    let notes = start::init(options, &runtime).map_err(|error| error.to_string())?;
+    notes.iter().for_each(console::note);
+    Ok(())
+}
+
 /// Exit status of an inspection that was not possible.
 const CANNOT: u8 = 2;
 
@@ -159,10 +178,10 @@ fn wait(server: &Server, asked: &AtomicBool) -> Ended {
 fn announce(server: &Server, runtime: &Runtime) {
     console::note(format_args!("ready, MariaDB {}, {}", keel_server::state::VERSION, runtime.reactor_name()));
     for address in server.addresses() {
-        let how = match address {
-            Address::Tcp(tcp) => format!("mariadb -h{} -P{} -uroot", tcp.ip(), tcp.port()),
-            Address::Unix(path) => format!("mariadb -S{} -uroot", path.display()),
-        };
-        console::note(format_args!("listening on {}    connect: {how}", start::shown(address)));
+        let listening = start::shown(address);
+        match server.client_command(address) {
+            Some(command) => console::note(format_args!("listening on {listening}    connect: {command}")),
+            None => console::note(format_args!("listening on {listening}")),
+        }
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::*;
+use keel_query::account::FirstAccounts;
 use keel_query::result::{ResultColumns, RowSink, RowView};
 use keel_query::{Database, InterruptState, SqlResult};
 use keel_runtime::sim::{self, Disk, Options};
@@ -333,6 +334,9 @@ fn the_catalog_is_there_after_a_restart_and_a_crash() {
     let open = || {
         let engine = Engine::open(config()).expect("open");
         let database = Database::open(engine.clone(), Arc::new(NoServer::default())).expect("catalog");
+        if database.lacks_accounts() {
+            database.make_accounts(&FirstAccounts::Insecure).expect("accounts");
+        }
         (engine, database)
     };
     sim::run(Options { disk: disk.clone(), ..Options::new(7) }, || {

@@ -50,6 +50,17 @@ pub fn host_name() -> String {
     read("/proc/sys/kernel/hostname").map_or_else(|| "localhost".into(), |name| name.trim().into())
 }
 
+/// The effective user of this process.
+pub fn user_id() -> u32 {
+    // SAFETY: takes nothing and cannot fail.
+    unsafe { libc::geteuid() }
+}
+
+/// The user that a file or folder belongs to.
+pub fn owner_of(path: &Path) -> Option<u32> {
+    std::fs::metadata(path).ok().map(|found| std::os::unix::fs::MetadataExt::uid(&found))
+}
+
 /// The name of a user of this machine.
 pub fn user_name(uid: u32) -> Option<String> {
     // SAFETY: all zeros is a valid passwd.

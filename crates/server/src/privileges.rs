@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use keel_base::SqlResult;
+use keel_base::{SqlResult, errors};
 use keel_query::account::{Privileges, see};
 use keel_sql::ast::{SetItem, ShowKind, Statement};
 
@@ -21,8 +21,36 @@ pub fn check(core: &Core, statement: &Statement) -> SqlResult<()> {
         Statement::Flush(_) => see::require_global(session, P::RELOAD),
         Statement::Shutdown => see::require_global(session, P::SHUTDOWN),
         Statement::Show(show) => check_show(core, &show.what),
+        Statement::Unsupported { what } => check_unsupported(core, what),
         _ => Ok(()),
     }
+}
+
+/// The privileges of statements that are known and not supported: who lacks them does not learn that.
+fn check_unsupported(core: &Core, what: &str) -> SqlResult<()> {
+    use Privileges as P;
+    let session = &core.sql;
+    let wanted = match what.split(' ').next().unwrap_or_default() {
+        "BACKUP" | "RESET" => P::RELOAD,
+        "CHANGE" | "START" | "STOP" => P::SUPER.and(P::REPLICATION_SLAVE_ADMIN),
+        "PURGE" => P::SUPER.and(P::BINLOG_ADMIN),
+        "BINLOG" => P::SUPER.and(P::BINLOG_REPLAY),
+        "INSTALL" => return check_plugins(core, P::INSERT, "INSERT"),
+        "UNINSTALL" => return check_plugins(core, P::DELETE, "DELETE"),
+        _ if what.ends_with(" SERVER") => P::SUPER.and(P::FEDERATED_ADMIN),
+        _ => return Ok(()),
+    };
+    see::require_global(session, wanted)
+}
+
+/// A privilege on the table of plugins, or 1142.
+fn check_plugins(core: &Core, wanted: Privileges, command: &str) -> SqlResult<()> {
+    let catalog = core.state.database().catalog();
+    if see::on_whole_table(&core.sql, &catalog.accounts, "mysql", "plugin").has(wanted) {
+        return Ok(());
+    }
+    let (user, host) = (&core.sql.user, &core.sql.client_host);
+    Err(errors::tableaccess_denied(command, user, host, "mysql", "plugin"))
 }
 
 /// What may be said while an expired password has not been changed.
@@ -42,6 +70,7 @@ fn check_show(core: &Core, what: &ShowKind) -> SqlResult<()> {
     let wanted = match what {
         ShowKind::Engine { .. } => P::PROCESS,
         ShowKind::BinaryLogs | ShowKind::BinlogStatus => P::SUPER.and(P::BINLOG_MONITOR),
+        ShowKind::BinlogEvents => P::BINLOG_MONITOR,
         ShowKind::ReplicaStatus { .. } => P::SUPER.and(P::SLAVE_MONITOR),
         ShowKind::ReplicaHosts => P::REPLICATION_MASTER_ADMIN,
         _ => return Ok(()),

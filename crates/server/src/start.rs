@@ -9,11 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use keel_base::SqlError;
+use keel_query::account::{Account, FirstAccounts, auth};
 use keel_query::{Database, Host};
 use keel_runtime::fs;
 use keel_runtime::net::{self, Address, Listener};
 use keel_runtime::wait::WaitEvent;
-use keel_runtime::{Runtime, fiber, system, time};
+use keel_runtime::{Runtime, fiber, sim, system, time};
 use keel_storage::Engine;
 
 use crate::folder::{self, FolderLock};
@@ -21,7 +22,7 @@ use crate::host::ServerHost;
 use crate::logs::{Logs, Severity};
 use crate::memory::{self, Budget, Keeper};
 use crate::monitor::deadlocks::Watch;
-use crate::options::{OptionError, Options, lines};
+use crate::options::{Initial, OptionError, Options, lines};
 use crate::service::{SqlService, connections_max};
 use crate::state::{ServerState, VERSION};
 use crate::tls::{self, Tls, TlsError};
@@ -29,6 +30,9 @@ use crate::variables::{Setting, pace, table};
 
 /// The version of the data folder's contents that this server reads and writes.
 pub const FORMAT: u64 = 1;
+
+/// Longest file of root's first password.
+const PASSWORD_FILE_BYTES_MAX: u64 = 4096;
 
 /// How long a stop waits for sessions to end.
 const STOP_WAIT_MAX: Duration = Duration::from_secs(20);
@@ -56,6 +60,13 @@ pub enum StartError {
         path: PathBuf,
         /// What was found.
         found: String,
+    },
+    /// The file with root's first password cannot be used.
+    Password {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
     },
     /// Nobody can listen there.
     Listen {
@@ -89,6 +100,9 @@ impl fmt::Display for StartError {
                 "the data folder {} has format {found}; this server knows format {FORMAT}",
                 path.display()
             ),
+            StartError::Password { path, reason } => {
+                write!(f, "no password for root in {}: {reason}", path.display())
+            }
             StartError::Listen { address, source } => write!(f, "cannot listen on {address}: {source}"),
             StartError::Tls(error) => {
                 write!(f, "TLS cannot be set up: {error} (--skip-ssl starts without it)")
@@ -135,30 +149,22 @@ pub fn start(options: Options, runtime: &Runtime) -> Result<Server, StartError> 
 }
 
 /// The same from a fiber, real or simulated.
-pub fn start_on_fiber(options: Options) -> Result<Server, StartError> {
+pub fn start_on_fiber(mut options: Options) -> Result<Server, StartError> {
     let addresses = options.addresses().map_err(StartError::Option)?;
     let folder = options.datadir();
     let (lock, folder_notes) = folder::prepare(&folder)?;
     let tls = open_tls(&options, &folder)?;
     let listeners = listen_on(&addresses, options.backlog())?;
     let addresses: Vec<Address> = listeners.iter().map(Listener::local_address).collect();
-    let engine =
-        Engine::open(options.engine_config()).map_err(|error| StartError::Engine(error.to_string()))?;
-    let globals = options.globals(facts(&options, &folder, &addresses, &tls));
-    let keeper = Keeper::new(options.memory_limit(), options.is_set("innodb_buffer_pool_size"));
-    let state =
-        Arc::new(ServerState::new(engine.clone(), globals, keeper, tls, open_logs(&options, &folder)));
-    let server_host = Arc::new(ServerHost::default());
-    server_host.tie(&state);
-    let host: Arc<dyn Host> = server_host;
-    let database = Database::open(engine, host.clone()).map_err(StartError::Catalog)?;
+    let (state, host) = open_state(&options, &folder, &addresses, tls)?;
+    let database = state.database();
+    let made = make_accounts(&state, &mut options)?;
     if state.globals.named("skip_grant_tables").is_on() {
         database.skip_grants();
     }
     database.start_read_only(state.globals.named("read_only").is_on());
     state.engine.set_deadlock_search(state.globals.named("innodb_deadlock_detect").is_on());
     database.set_online_log_max(state.globals.named("innodb_online_alter_log_max_size").as_u64());
-    state.set_database(database);
     Watch::start(&state);
     state.timeouts.start();
     state.logs.start(&state.globals, log_header(&state));
@@ -166,12 +172,15 @@ pub fn start_on_fiber(options: Options) -> Result<Server, StartError> {
     pace::apply(&state);
     let budget = state.keeper.budget(&state);
     let fitted = fit_connections(&state, &options, &budget).into_iter().chain(options.size_notes());
-    let folder_notes = folder_notes.into_iter().chain(socket_note(&options, &addresses));
+    let folder_notes = made.into_iter().chain(folder_notes).chain(socket_note(&options, &addresses));
     let mut notes: Vec<String> = folder_notes.chain(fitted).chain(budget.note()).collect();
     notes.extend(write_pid(&state, &options));
     notes.extend(lines::of(&options.given, &state.globals));
     let pid_file = options.pid_file();
     state.set_given(options.given);
+    if !sim::in_simulation() && system::user_id() == 0 {
+        notes.push("warning: started as the system's root: run the server as a user of its own".into());
+    }
     for note in &notes {
         state.logs.error(Severity::Note, 0, note);
     }
@@ -179,6 +188,113 @@ pub fn start_on_fiber(options: Options) -> Result<Server, StartError> {
     let service = Arc::new(SqlService { state: state.clone(), host });
     let net = net::serve(listeners, service);
     Ok(Server { state, net, addresses, notes, pid_file, lock })
+}
+
+/// Makes a data folder with its first accounts without serving it; called from outside the runtime's fibers. Returns
+/// lines that say how to connect.
+pub fn init(mut options: Options, runtime: &Runtime) -> Result<Vec<String>, StartError> {
+    runtime.block_on(|| {
+        let folder = options.datadir();
+        let (_lock, _) = folder::prepare(&folder)?;
+        let tls = open_tls(&options, &folder)?;
+        let (state, _host) = open_state(&options, &folder, &[], tls)?;
+        let mut notes = make_accounts(&state, &mut options)?;
+        if notes.is_empty() {
+            notes.push(format!("the data folder {} has its accounts already", folder.display()));
+        }
+        notes.extend(lines::of(&options.given, &state.globals));
+        state.engine.shutdown().map_err(|error| StartError::Stop(error.to_string()))?;
+        Ok(notes)
+    })
+}
+
+/// Opens the engine and the catalog.
+fn open_state(
+    options: &Options,
+    folder: &Path,
+    addresses: &[Address],
+    tls: Tls,
+) -> Result<(Arc<ServerState>, Arc<dyn Host>), StartError> {
+    let engine =
+        Engine::open(options.engine_config()).map_err(|error| StartError::Engine(error.to_string()))?;
+    let globals = options.globals(facts(options, folder, addresses, &tls));
+    let keeper = Keeper::new(options.memory_limit(), options.is_set("innodb_buffer_pool_size"));
+    let state = Arc::new(ServerState::new(engine.clone(), globals, keeper, tls, open_logs(options, folder)));
+    let server_host = Arc::new(ServerHost::default());
+    server_host.tie(&state);
+    let host: Arc<dyn Host> = server_host;
+    let database = Database::open(engine, host.clone()).map_err(StartError::Catalog)?;
+    state.set_database(database);
+    Ok((state, host))
+}
+
+/// Makes the accounts of a new data folder and returns lines that say how to connect; none for an existing folder, where
+/// the options that choose the first accounts have no effect.
+fn make_accounts(state: &ServerState, options: &mut Options) -> Result<Vec<String>, StartError> {
+    let database = state.database();
+    if !database.lacks_accounts() {
+        lines::accounts_exist(&mut options.given);
+        return Ok(Vec::new());
+    }
+    let folder = options.datadir();
+    let owner_id = if sim::in_simulation() { None } else { system::owner_of(&folder) };
+    let owner = owner_id.and_then(system::user_name);
+    let first = match &options.initial {
+        Initial::Socket => FirstAccounts::Socket { owner },
+        Initial::Insecure => FirstAccounts::Insecure,
+        Initial::PasswordFile(path) => FirstAccounts::Password(
+            read_password(path).map_err(|reason| StartError::Password { path: path.clone(), reason })?,
+        ),
+    };
+    database.make_accounts(&first).map_err(StartError::Catalog)?;
+    Ok(match (&first, &options.initial) {
+        (FirstAccounts::Socket { owner }, _) => {
+            socket_notes(&first, owner_id.filter(|_| owner.is_none()), options)
+        }
+        (_, Initial::PasswordFile(path)) => {
+            vec![format!("made root for connections from this machine, password from {}", path.display())]
+        }
+        _ => vec!["warning: made root without a password for connections from this machine".into()],
+    })
+}
+
+fn socket_notes(first: &FirstAccounts, nameless: Option<u32>, options: &Options) -> Vec<String> {
+    let socket = options.socket();
+    let mut notes: Vec<String> = first
+        .accounts()
+        .iter()
+        .map(|account| {
+            format!(
+                "made {0}@localhost, by unix_socket, for the operating system's user {0}: mariadb -S{1} -u{0}",
+                account.user,
+                socket.display()
+            )
+        })
+        .collect();
+    if let Some(id) = nameless {
+        notes.push(format!(
+            "warning: the data folder's owner, user {id}, has no name: only the system's root can connect \
+             (--initial-password-file gives root a password)"
+        ));
+    }
+    notes
+}
+
+/// root's first password: a file's content without the end of its line.
+fn read_password(path: &Path) -> Result<Vec<u8>, String> {
+    let read = || {
+        let length = fs::File::open(path, &fs::OpenOptions::reading())?.len()?;
+        if length > PASSWORD_FILE_BYTES_MAX { Ok(None) } else { fs::read_to_end(path).map(Some) }
+    };
+    let mut password = match read() {
+        Ok(Some(password)) => password,
+        Ok(None) => return Err(format!("it has more than {PASSWORD_FILE_BYTES_MAX} bytes")),
+        Err(error) => return Err(io::Error::to_string(&error)),
+    };
+    for end in [b'\n', b'\r'] {
+        password.pop_if(|last| *last == end);
+    }
+    if password.is_empty() { Err("it is empty".into()) } else { Ok(password) }
 }
 
 /// Lowers `max_connections` to what the process may open files for, as MariaDB does, and gives a note where it did; a number
@@ -359,6 +475,31 @@ impl Server {
     /// What whoever started it should know.
     pub fn notes(&self) -> &[String] {
         &self.notes
+    }
+
+    /// The command that connects to an address, if an account is known that can log in there.
+    pub fn client_command(&self, address: &Address) -> Option<String> {
+        let database = self.state.database();
+        let catalog = database.catalog();
+        let account = |user: &str| catalog.accounts.user(user, "localhost");
+        let by_password = || {
+            let way = account("root")?.auth.iter().find(|way| way.takes_password())?;
+            Some(if way.string.is_empty() { "-uroot" } else { "-uroot -p" }.to_string())
+        };
+        let by_socket = || {
+            let name = system::user_name(system::user_id())?;
+            let is_socket =
+                |account: &Arc<Account>| account.auth.iter().any(|way| *way.plugin == *auth::SOCKET);
+            account(&name).is_some_and(is_socket).then(|| format!("-u{name}"))
+        };
+        match address {
+            Address::Tcp(tcp) => {
+                by_password().map(|user| format!("mariadb -h{} -P{} {user}", tcp.ip(), tcp.port()))
+            }
+            Address::Unix(path) => {
+                by_socket().or_else(by_password).map(|user| format!("mariadb -S{} {user}", path.display()))
+            }
+        }
     }
 
     /// What its sessions share.

@@ -56,7 +56,7 @@ flags! { Capabilities(u64) {
     LOCAL_FILES = 7,
     /// Spaces before `(`.
     IGNORE_SPACE = 8,
-    /// The protocol since 4.1; the only one spoken here.
+    /// The protocol since 4.1. Without it only COM_PING and COM_QUIT are spoken.
     PROTOCOL_41 = 9,
     /// `interactive_timeout` instead of `wait_timeout`.
     INTERACTIVE = 10,

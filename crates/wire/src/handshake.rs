@@ -101,7 +101,7 @@ pub struct Response {
 pub enum ResponseError {
     /// Cut short or not what it says.
     Malformed,
-    /// The protocol before 4.1.
+    /// The same, by a client that speaks the protocol before 4.1.
     OldProtocol,
 }
 
@@ -135,7 +135,7 @@ impl Response {
         let low = reader.u32().or_else(|_| Reader::new(payload).u16().map(u32::from))?;
         let mut capabilities = Capabilities(u64::from(low));
         if !capabilities.has(Capabilities::PROTOCOL_41) {
-            return Err(ResponseError::OldProtocol);
+            return Response::decode_old(payload);
         }
         let packet_max = reader.u32()?;
         let collation = reader.u8()?;
@@ -158,6 +158,19 @@ impl Response {
         };
         let attributes = read_attributes(&mut reader, capabilities)?;
         Ok(Response { capabilities, packet_max, collation, user, auth, database, plugin, attributes })
+    }
+
+    /// Reads the response of a client that speaks the protocol before 4.1, as health checks of proxies do.
+    fn decode_old(payload: &[u8]) -> Result<Response, ResponseError> {
+        let old = |_| ResponseError::OldProtocol;
+        let mut reader = Reader::new(payload);
+        let capabilities = Capabilities(u64::from(reader.u16()?));
+        reader.take(3).map_err(old)?;
+        let user = reader.nul_terminated().map_err(old)?.to_vec();
+        let auth = read_auth(&mut reader, capabilities).map_err(old)?;
+        let has_database = capabilities.has(Capabilities::CONNECT_WITH_DB);
+        let database = if has_database { reader.nul_terminated_or_rest().to_vec() } else { Vec::new() };
+        Ok(Response { capabilities, user, auth, database, ..Response::default() })
     }
 
     /// Appends the payload.

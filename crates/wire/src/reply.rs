@@ -63,8 +63,12 @@ pub fn encode_ok(out: &mut Vec<u8>, mark: u8, ok: &Ok<'_>, capabilities: Capabil
     let tracked = capabilities.has(Capabilities::SESSION_TRACK) && !ok.changes.is_empty();
     let mut status = ok.status;
     status.set(Status::SESSION_STATE_CHANGED, tracked);
-    out.extend_from_slice(&status.0.to_le_bytes());
-    out.extend_from_slice(&ok.warnings.to_le_bytes());
+    if capabilities.has(Capabilities::PROTOCOL_41) || capabilities.has(Capabilities::TRANSACTIONS) {
+        out.extend_from_slice(&status.0.to_le_bytes());
+    }
+    if capabilities.has(Capabilities::PROTOCOL_41) {
+        out.extend_from_slice(&ok.warnings.to_le_bytes());
+    }
     if tracked || !ok.info.is_empty() {
         put_lenenc_bytes(out, ok.info.as_bytes());
     }

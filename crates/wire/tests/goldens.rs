@@ -60,7 +60,10 @@ fn a_mysql_client_has_no_extended_capabilities() {
 
 #[test]
 fn what_is_not_spoken_is_named() {
-    assert_eq!(Response::decode(b"\x05\x00\x00\x00\x01joe\0"), Err(ResponseError::OldProtocol));
+    let old = Response::decode(b"\x05\x00\x00\x00\x01joe\0").expect("a response before 4.1");
+    assert_eq!((old.user.as_slice(), old.auth.as_slice()), (&b"joe"[..], &b""[..]));
+    assert_eq!(Response::decode(b"\x00\x80\x00\x00\x01joe\0"), Err(ResponseError::OldProtocol));
+    assert_eq!(Response::decode(b"\x00\x80\x00\x00\x01joe"), Err(ResponseError::OldProtocol));
     let mut tls = Capabilities::SSL.with(Capabilities::PROTOCOL_41).low().to_le_bytes().to_vec();
     tls.extend_from_slice(&[0; 28]);
     assert!(asks_for_tls(&tls) && !asks_for_tls(&tls[..3]));

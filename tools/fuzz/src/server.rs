@@ -38,6 +38,7 @@ fn start() -> Server {
     let options = Options::new()
         .with("datadir", "/keel")
         .with("port", "3306")
+        .with("initialize-insecure", "1")
         .with("innodb-buffer-pool-size", "8M")
         .with("innodb-log-file-size", "16M")
         .with("sql-mode", "ALLOW_INVALID_DATES");

@@ -107,7 +107,10 @@ impl Server {
         let scratch = self.scratch.as_deref().unwrap_or(folder);
         command.arg(format!("--socket={}", scratch.join("s.sock").display()));
         command.arg(format!("--port={}", free_port())).arg("--bind-address=127.0.0.1");
-        if self.engine.kind != Kind::Keel {
+        if self.engine.kind == Kind::Keel {
+            // Older versions, which do not know the option, make root without a password by themselves.
+            command.arg("--loose-initialize-insecure");
+        } else {
             command.arg(format!("--tmpdir={}", temporary_dir(folder)?.display()));
             command.arg(format!("--pid-file={}", folder.join("pid").display())).args(root_user());
         }
@@ -294,7 +297,7 @@ pub fn install(engine: &Engine, folder: &Path) -> Result<(), String> {
             command.args(["--no-defaults", "--initialize-insecure"]);
             command
         }
-        // Keel makes its folder at its first start.
+        // Keel makes its folder at its first start, with root without a password.
         Kind::Keel | Kind::Remote => return Ok(()),
     };
     command.arg(format!("--datadir={}", data.display())).args(root_user());

@@ -103,7 +103,7 @@ fn few_descriptors_lower_the_number_of_connections() {
     let mut child = Command::new("sh")
         .args(["-c", "ulimit -n 300 && exec \"$0\" \"$@\""])
         .arg(keel_binary())
-        .args(["serve", "--innodb-log-file-size=2G"])
+        .args(["serve", "--innodb-log-file-size=2G", "--initialize-insecure"])
         .arg(format!("--port={}", free_port()))
         .arg(format!("--datadir={}", dir.join("data").display()))
         .arg(format!("--socket={}", dir.join("s.sock").display()))

@@ -20,6 +20,9 @@ pub const CACHING_SHA2: &str = "caching_sha2_password";
 /// The plugin that asks the kernel who is at the other end of the socket.
 pub const SOCKET: &str = "unix_socket";
 
+/// A hash of [`NATIVE`] that no password has.
+pub const INVALID: &str = "invalid";
+
 /// One way to prove to be an account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Auth {
@@ -33,6 +36,16 @@ impl Auth {
     /// A password's hash, or none.
     pub fn native(string: String) -> Auth {
         Auth { plugin: NATIVE.into(), string }
+    }
+
+    /// The operating system's user at the other end of the socket.
+    pub fn socket() -> Auth {
+        Auth { plugin: SOCKET.into(), string: String::new() }
+    }
+
+    /// Whether some password, or none, is accepted this way.
+    pub fn takes_password(&self) -> bool {
+        self.has_password() && self.string != INVALID
     }
 
     /// Whether the account proves itself by a password that can be changed.
@@ -85,7 +98,7 @@ pub fn check_password(plugin: &str, password: &[u8]) -> SqlResult<()> {
 /// What is given as a plugin's hash is one, or 1372.
 pub fn check_hash(plugin: &str, hash: &str) -> SqlResult<()> {
     let fits = match plugin {
-        NATIVE => hash.is_empty() || native_octets(hash).is_some(),
+        NATIVE => hash.is_empty() || hash == INVALID || native_octets(hash).is_some(),
         ED25519 => key_octets(hash).is_some(),
         CACHING_SHA2 => hash.is_empty() || sha_crypt::is_stored(hash),
         _ => true,
@@ -162,5 +175,6 @@ mod tests {
         assert!(key_octets("short").is_none() && native_octets("*zz").is_none());
         assert_eq!(native_octets(&hashed(NATIVE, b"secret")).unwrap()[0], 0x14);
         assert!(check_hash(NATIVE, "zz").is_err());
+        assert!(check_hash(NATIVE, INVALID).is_ok() && native_octets(INVALID).is_none());
     }
 }

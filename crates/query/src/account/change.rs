@@ -3,14 +3,11 @@
 use std::sync::Arc;
 
 use keel_base::SqlResult;
-use keel_storage::{Engine, TxnOptions};
 
-use super::auth::Auth;
-use super::{Account, Accounts, Granted, Privileges, Proxied, record};
-use crate::catalog::store::CatalogTree;
+use super::{Account, Accounts, Granted};
+use crate::Database;
 use crate::result::Completion;
 use crate::session::Session;
-use crate::{Database, engine_error};
 
 /// The accounts while they are changed.
 pub(crate) struct Edit {
@@ -116,37 +113,6 @@ impl Database {
         catalog.version += 1;
         self.publish(catalog);
     }
-}
-
-/// The hosts from which root is let in on a new server.
-const FIRST_HOSTS: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
-
-/// The accounts of a new server: root from this machine, without a password.
-pub fn first_accounts() -> Vec<Account> {
-    let first = |host: &&str| {
-        let mut root = Account::new("root", host, false);
-        root.auth = vec![Auth::native(String::new())];
-        root.global = Privileges::ALL;
-        root.password_changed = keel_storage::runtime::time::unix_micros() / 1_000_000;
-        if *host == "localhost" {
-            root.proxied = vec![Proxied { user: String::new(), host: "%".into(), grant: true }];
-        }
-        root
-    };
-    FIRST_HOSTS.iter().map(first).collect()
-}
-
-/// Writes the first accounts into a catalog that has had none.
-pub(crate) fn make_first(engine: &Arc<Engine>, tree: &CatalogTree) -> SqlResult<Accounts> {
-    let mut txn = engine.begin(TxnOptions::default());
-    let mut accounts = Accounts::first_version();
-    tree.put_raw(&mut txn, &[record::KEY], &[])?;
-    for account in first_accounts() {
-        tree.put_raw(&mut txn, &record::key(&account), &record::encode(&account))?;
-        accounts.put(Arc::new(account));
-    }
-    txn.commit().map_err(engine_error)?;
-    Ok(accounts)
 }
 
 /// Gives an account a role, or the admin option too.

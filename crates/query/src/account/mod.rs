@@ -15,6 +15,7 @@ pub mod auth;
 mod change;
 pub(crate) mod check;
 mod expand;
+pub mod first;
 mod grant;
 mod pattern;
 pub mod privilege;
@@ -32,8 +33,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 pub use access::Access;
-pub(crate) use change::make_first;
+pub use first::FirstAccounts;
 pub use privilege::Privileges;
+
+use sha1::{Digest, Sha1};
 
 use auth::Auth;
 
@@ -274,6 +277,17 @@ impl Accounts {
         self.users.iter().find(fits)
     }
 
+    /// The account after whose ways a client with an unknown name is asked: the same one for a name as long as the
+    /// accounts stay. Which one cannot be computed without the first account's record.
+    pub fn decoy(&self, user: &str) -> Option<&Arc<Account>> {
+        let first = self.users.first()?;
+        let mut hash = Sha1::new().chain_update(first.password_changed.to_le_bytes());
+        first.auth.iter().for_each(|way| hash.update(way.string.as_bytes()));
+        let digest = hash.chain_update(user.as_bytes()).finalize();
+        let number = digest.iter().take(8).fold(0u64, |number, byte| number << 8 | u64::from(*byte));
+        self.users.get((number % self.users.len() as u64) as usize)
+    }
+
     /// Whether anybody may connect from there.
     pub fn knows_host(&self, host: &str, address: Option<IpAddr>) -> bool {
         self.unchecked || self.users.iter().any(|a| pattern::host_matches(&a.host, host, address))
@@ -368,6 +382,17 @@ mod tests {
         assert_eq!(host_of("joe", "10.0.0.1"), Some(("joe".into(), "10.0.%".into())));
         assert_eq!(host_of("joe", "elsewhere"), Some(("joe".into(), "%".into())));
         assert_eq!(host_of("ann", "elsewhere"), None);
+    }
+
+    #[test]
+    fn decoys_are_stable_and_spread_over_all_accounts() {
+        let all = accounts(&[("a", "%"), ("b", "%"), ("c", "%")]);
+        let decoy = |user: &str| all.decoy(user).map(|a| a.user.to_string());
+        let names: Vec<String> = (0..60).map(|n| format!("user{n}")).collect();
+        let picked: std::collections::BTreeSet<_> = names.iter().map(|name| decoy(name)).collect();
+        assert_eq!(picked.len(), 3);
+        assert!(names.iter().all(|name| decoy(name) == decoy(name)));
+        assert!(Accounts::default().decoy("a").is_none());
     }
 
     #[test]

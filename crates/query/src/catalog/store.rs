@@ -18,7 +18,7 @@ use super::record::TableRecord;
 use super::table::Shared;
 use super::view::{View, ViewRecord};
 use super::{Catalog, Schema, TableDef};
-use crate::account::{Accounts, make_first, record};
+use crate::account::{Accounts, record};
 use crate::engine_error;
 
 /// The note that the engine keeps with the catalog's tree.
@@ -104,10 +104,8 @@ impl CatalogTree {
             }
             txn.commit().map_err(engine_error)?;
         }
-        catalog.accounts = Arc::new(match accounts {
-            Some(accounts) => accounts,
-            None => make_first(engine, self)?,
-        });
+        // None yet in a new folder: its version is 0 then.
+        catalog.accounts = Arc::new(accounts.unwrap_or_default());
         drop_unused(engine, &used)?;
         Ok(catalog)
     }

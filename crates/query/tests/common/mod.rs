@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use keel_query::account::FirstAccounts;
 use keel_query::catalog::TableDef;
 use keel_query::{
     Collect, Completion, Database, Host, Params, RowSink, Session, SqlError, SqlResult, WorkMemory,
@@ -87,6 +88,9 @@ pub fn live<T: Send>(disk: &Disk, seed: u64, f: impl FnOnce(&Arc<Database>) -> T
 fn with_database<T>(f: impl FnOnce(&Arc<Database>) -> T) -> T {
     let engine = Engine::open(config()).expect("open");
     let database = Database::open(engine.clone(), Arc::new(NoServer::default())).expect("catalog");
+    if database.lacks_accounts() {
+        database.make_accounts(&FirstAccounts::Insecure).expect("accounts");
+    }
     let result = f(&database);
     drop(database);
     engine.shutdown().expect("shutdown");

@@ -33,8 +33,18 @@ pub enum What {
     Past(&'static Past),
     /// An option of Keel's own, or TLS on and off.
     Option,
+    /// How the accounts of a new data folder authenticate.
+    Initial,
+    /// The same, for a data folder that has accounts.
+    TooLate,
     /// Nothing that is known; `loose_` says that this is no error.
     Unknown,
+}
+
+/// Marks options that choose the first accounts: the data folder has accounts.
+pub fn accounts_exist(given: &mut [Given]) {
+    let initial = |given: &&mut Given| matches!(given.what, What::Initial);
+    given.iter_mut().filter(initial).for_each(|given| given.what = What::TooLate);
 }
 
 /// Whether a setting does anything.
@@ -106,7 +116,8 @@ impl fmt::Display for Line<'_> {
                 _ => write!(f, "no effect because {}", past.why),
             },
             What::Nothing(why) => write!(f, "no effect because {why}"),
-            What::Option => f.write_str("acts"),
+            What::Option | What::Initial => f.write_str("acts"),
+            What::TooLate => f.write_str("no effect because the data folder has its accounts already"),
             What::Unknown => f.write_str("no effect because the name is unknown, which loose_ allows"),
         }
     }

@@ -50,10 +50,28 @@ const POOL_ADDRESSES_MAX: u64 = 8 << 40;
 const COMMAND_LINE: &str = "command line";
 
 /// Options that are Keel's own.
-const OWN: &[&str] = &["workers", "reactor", "fail_next"];
+const OWN: &[&str] = &["workers", "reactor", "fail_next", PASSWORD_FILE];
+
+/// The option that makes root without a password in a new data folder.
+pub const INSECURE: &str = "initialize_insecure";
+
+/// The option that names the file with root's password in a new data folder.
+pub const PASSWORD_FILE: &str = "initial_password_file";
 
 /// An option of MariaDB that is on or off and no variable: whether there is TLS.
 const TLS: &str = "ssl";
+
+/// How the first accounts of a new data folder authenticate.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Initial {
+    /// By the operating system's user at the socket.
+    #[default]
+    Socket,
+    /// root without a password.
+    Insecure,
+    /// root with the password in a file.
+    PasswordFile(PathBuf),
+}
 
 /// What a server is started with.
 #[derive(Debug, Clone)]
@@ -70,6 +88,8 @@ pub struct Options {
     pub reactor: ReactorChoice,
     /// File operations that are to fail: tests of what the server does then.
     pub faults: Vec<Fault>,
+    /// How the accounts of a new data folder authenticate.
+    pub initial: Initial,
     /// Everything that was given, in order.
     pub given: Vec<Given>,
     /// Where the word at hand comes from.
@@ -86,6 +106,7 @@ impl Options {
             tls: true,
             reactor: ReactorChoice::Auto,
             faults: Vec::new(),
+            initial: Initial::Socket,
             given: Vec::new(),
             place: COMMAND_LINE.into(),
         }
@@ -163,7 +184,7 @@ impl Options {
 
     /// Sets what an option sets, and says what that was.
     fn effect_of(&mut self, name: &str, value: Option<&str>) -> Result<What, OptionError> {
-        if OWN.contains(&name) {
+        if OWN.contains(&name) && name != PASSWORD_FILE {
             return self.take_own(name, value.unwrap_or("")).map(|()| What::Option);
         }
         for (spelling, on) in
@@ -172,6 +193,12 @@ impl Options {
             if name == spelling {
                 return self.take_tls(on, value).map(|()| What::Option);
             }
+        }
+        if name == INSECURE {
+            return self.take_insecure(value).map(|()| What::Initial);
+        }
+        if name == PASSWORD_FILE {
+            return self.take_password_file(value.unwrap_or("")).map(|()| What::Initial);
         }
         if let Some(loose) = name.strip_prefix("loose_") {
             return match self.effect_of(loose, value) {
@@ -249,6 +276,37 @@ impl Options {
                 }
             }
         }
+        Ok(())
+    }
+
+    fn take_insecure(&mut self, value: Option<&str>) -> Result<(), OptionError> {
+        let on = match value.map(str::to_ascii_lowercase).as_deref() {
+            None | Some("1" | "on" | "true") => true,
+            Some("0" | "off" | "false") => false,
+            Some(other) => return Err(unusable(INSECURE, other)),
+        };
+        match (on, &self.initial) {
+            (true, Initial::PasswordFile(_)) => Err(only_one()),
+            (true, _) => {
+                self.initial = Initial::Insecure;
+                Ok(())
+            }
+            (false, Initial::Insecure) => {
+                self.initial = Initial::Socket;
+                Ok(())
+            }
+            (false, _) => Ok(()),
+        }
+    }
+
+    fn take_password_file(&mut self, value: &str) -> Result<(), OptionError> {
+        if value.is_empty() {
+            return Err(OptionError(format!("--{} needs a file's name", hyphens(PASSWORD_FILE))));
+        }
+        if self.initial == Initial::Insecure {
+            return Err(only_one());
+        }
+        self.initial = Initial::PasswordFile(value.into());
         Ok(())
     }
 
@@ -605,6 +663,11 @@ fn settable(name: &str) -> Option<VarId> {
     (is_option && !session_only).then_some(id)
 }
 
+/// The two options that choose how root authenticates are given together.
+fn only_one() -> OptionError {
+    OptionError(format!("--{} and --{} exclude each other", hyphens(INSECURE), hyphens(PASSWORD_FILE)))
+}
+
 fn needs_value(name: &str) -> bool {
     OWN.contains(&name)
         || settable(name).is_some_and(|id| {
@@ -724,6 +787,16 @@ mod tests {
     }
 
     #[test]
+    fn initial_options_choose_how_root_authenticates() {
+        let initial = |words: &[&str]| parse(words).unwrap().initial;
+        assert_eq!(initial(&[]), Initial::Socket);
+        assert_eq!(initial(&["--initialize-insecure"]), Initial::Insecure);
+        assert_eq!(initial(&["--loose-initialize-insecure", "--port=1"]), Initial::Insecure);
+        assert_eq!(initial(&["--initialize-insecure", "--initialize-insecure=0"]), Initial::Socket);
+        assert_eq!(initial(&["--initial-password-file", "/p"]), Initial::PasswordFile("/p".into()));
+    }
+
+    #[test]
     fn what_cannot_be_used_is_named() {
         let error = |words: &[&str]| parse(words).unwrap_err().0;
         assert_eq!(error(&["--no-such-option=1"]), "unknown option '--no-such-option'");
@@ -733,6 +806,10 @@ mod tests {
         assert!(error(&["--character-set-server=klingon"]).contains("klingon"));
         assert!(error(&["--hostname=x"]).contains("unknown option"));
         assert!(error(&["--reactor=kqueue"]).contains("kqueue"));
+        assert!(error(&["--initial-password-file"]).contains("needs a file's name"));
+        assert!(error(&["--initialize-insecure", "--initial-password-file=f"]).contains("exclude"));
+        assert!(error(&["--initial-password-file=f", "--initialize-insecure"]).contains("exclude"));
+        assert!(error(&["--initialize-insecure=maybe"]).contains("maybe"));
         assert!(error(&["--defaults-file=/no/such/file"]).contains("/no/such/file"));
     }
 

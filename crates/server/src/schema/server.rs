@@ -1,7 +1,7 @@
 //! Tables about the server: engines, character sets, variables, status, processes, plugins, privileges.
 
 use keel_base::SqlResult;
-use keel_query::account::Privileges;
+use keel_query::account::{Privileges, see};
 use keel_value::collation::{self, Charset};
 use keel_value::{CollationId, Value};
 
@@ -290,6 +290,10 @@ fn open_tables(view: &View<'_>, rows: &mut RowMaker<'_>) {
     let catalog = view.state.database().catalog();
     for schema in catalog.schemas() {
         for table in schema.tables() {
+            let have = see::on_table(view.session, &catalog.accounts, &table.schema, &table.name);
+            if !have.has_any(Privileges::SELECT) {
+                continue;
+            }
             rows.row([("Database", text(&table.schema)), ("Table", text(&table.name))]);
         }
     }

@@ -22,6 +22,11 @@ impl ClientSession {
             return After::Idle;
         };
         fiber::begin_statement();
+        let is_old = !self.core.capabilities.has(Capabilities::PROTOCOL_41);
+        if is_old && !matches!(command, Command::Ping | Command::Quit) {
+            self.send_error(conn, &errors::not_supported_yet("the protocol before 4.1"));
+            return After::Idle;
+        }
         let (name, text) = self.describe(&command);
         {
             let sql = &self.core.sql;

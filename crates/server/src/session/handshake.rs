@@ -47,10 +47,30 @@ pub(super) struct Login {
     plugin: String,
     /// Which of the account's ways is tried.
     way: usize,
+    /// `unix_socket` was tried, and no password after it.
+    socket_last: bool,
     /// The plugin that the client was asked for last.
     asked: Option<&'static str>,
     /// It was asked for the password itself.
     plain: bool,
+}
+
+impl Login {
+    /// Goes on to the account's next way to authenticate.
+    fn next_way(&mut self) {
+        self.way += 1;
+        self.asked = None;
+        self.plain = false;
+    }
+
+    /// Notes for a refusal whether a password counted: the last way that took one, or takes none, decides.
+    fn note_tried(&mut self, way: &Auth) {
+        if !way.has_password() {
+            self.socket_last = true;
+        } else if !self.answer.is_empty() {
+            self.socket_last = false;
+        }
+    }
 }
 
 /// What an answer proves.
@@ -102,13 +122,23 @@ impl ClientSession {
     }
 
     fn read_response(&mut self, packet: &[u8]) -> SqlResult<Login> {
-        let response = Response::decode(packet).map_err(|error| match error {
-            ResponseError::Malformed | ResponseError::OldProtocol => errors::handshake_error(),
+        let response = Response::decode(packet).map_err(|error| {
+            // Errors before 4.1 have no SQLSTATE.
+            self.core.capabilities = match error {
+                ResponseError::OldProtocol => Capabilities(0),
+                ResponseError::Malformed => Capabilities::PROTOCOL_41,
+            };
+            errors::handshake_error()
         })?;
         self.core.capabilities = Capabilities(response.capabilities.0 & Capabilities::SERVER.0);
         self.core.sql.vars.found_rows_flag = self.core.capabilities.has(Capabilities::FOUND_ROWS);
         self.core.sql.sends_files = self.core.capabilities.has(Capabilities::LOCAL_FILES);
-        let collation = Some(u16::from(response.collation));
+        let is_old = !response.capabilities.has(Capabilities::PROTOCOL_41);
+        let collation = if is_old { None } else { Some(u16::from(response.collation)) };
+        if is_old && !response.capabilities.has(Capabilities::SECURE_CONNECTION) && !response.auth.is_empty()
+        {
+            return Err(errors::not_supported_auth_mode());
+        }
         Ok(Login {
             user: self.name(collation, &response.user),
             answer: response.auth,
@@ -116,6 +146,7 @@ impl ClientSession {
             collation,
             plugin: response.plugin,
             way: 0,
+            socket_last: false,
             asked: None,
             plain: false,
         })
@@ -136,6 +167,7 @@ impl ClientSession {
             collation: change.collation,
             plugin: change.plugin,
             way: 0,
+            socket_last: false,
             asked: None,
             plain: false,
         };
@@ -174,26 +206,30 @@ impl ClientSession {
         {
             return self.deny(conn, &errors::user_is_blocked());
         }
-        while let Some(way) = account.as_ref().and_then(|account| account.auth.get(login.way)) {
-            match self.try_way(conn, &login, way) {
+        // An unknown name is asked for proofs as some account is, and none of them is accepted. The account is looked up
+        // for known names too, so that both take the same time.
+        let decoy = accounts.decoy(&login.user).cloned();
+        let ways = account.as_ref().or(decoy.as_ref()).map(|shown| shown.auth.clone()).unwrap_or_default();
+        while let Some(way) = ways.get(login.way) {
+            let proof = self.try_way(conn, &login, way, account.is_some());
+            if matches!(proof, Proof::Good | Proof::Bad) {
+                login.note_tried(way);
+            }
+            match proof {
+                Proof::Good if account.is_none() => login.next_way(),
                 Proof::Good => {
                     let Some(account) = &account else { break };
                     self.core.state.usage.password_proven(account);
                     let access = Access::of(accounts, account);
                     return self.enter(conn, &login, access, Some(account));
                 }
-                Proof::Bad => {
-                    login.way += 1;
-                    login.asked = None;
-                    login.plain = false;
+                Proof::Bad => login.next_way(),
+                Proof::Ask(_) if !self.core.capabilities.has(Capabilities::PLUGIN_AUTH) => {
+                    return self.deny(conn, &errors::not_supported_auth_mode());
                 }
                 Proof::Ask(plugin) => return self.ask(conn, login, plugin),
                 Proof::AskPlain => return self.ask_plain(conn, login),
             }
-        }
-        if account.is_none() && login.asked.is_none() && !is_native(&login.plugin) {
-            // Who is unknown is asked as others are.
-            return self.ask(conn, login, auth::NATIVE_PASSWORD);
         }
         self.core.state.counters.add(Counter::AccessDenied, 1);
         if let Some(account) = &account
@@ -201,8 +237,7 @@ impl ClientSession {
         {
             self.core.state.usage.password_failed(account, errors_max);
         }
-        let only_socket = account.is_some_and(|a| a.auth.iter().all(|way| !way.has_password()));
-        let error = match only_socket {
+        let error = match login.socket_last {
             true => errors::access_denied_no_password(&login.user, &host),
             false => errors::access_denied(&login.user, &host, using(&login)),
         };
@@ -210,7 +245,7 @@ impl ClientSession {
     }
 
     /// What the client's answer proves, if it answers this way of proving at all.
-    fn try_way(&mut self, conn: &mut Connection, login: &Login, way: &Auth) -> Proof {
+    fn try_way(&mut self, conn: &mut Connection, login: &Login, way: &Auth, is_known: bool) -> Proof {
         let proves = |proven: bool| if proven { Proof::Good } else { Proof::Bad };
         match &*way.plugin {
             query_auth::SOCKET => {
@@ -223,7 +258,7 @@ impl ClientSession {
             }
             query_auth::ED25519 => Proof::Ask(auth::ED25519),
             query_auth::CACHING_SHA2 if answers_by(login, auth::CACHING_SHA2) => {
-                self.try_digest(conn, login, &way.string)
+                self.try_digest(conn, login, &way.string, is_known)
             }
             query_auth::CACHING_SHA2 => Proof::Ask(auth::CACHING_SHA2),
             _ => {
@@ -239,7 +274,7 @@ impl ClientSession {
 
     /// What an answer by `caching_sha2_password` proves: with the digest of an earlier login at once, else the client says
     /// the password, if nobody reads along. Without TLS clients ask for a public key to say it by; there is none.
-    fn try_digest(&mut self, conn: &mut Connection, login: &Login, stored: &str) -> Proof {
+    fn try_digest(&mut self, conn: &mut Connection, login: &Login, stored: &str, is_known: bool) -> Proof {
         let is_blank = matches!(*login.answer, [] | [0]);
         if is_blank || stored.is_empty() {
             return if is_blank && stored.is_empty() { Proof::Good } else { Proof::Bad };
@@ -251,7 +286,7 @@ impl ClientSession {
             let proven = |digest| {
                 [&self.scramble, &padded[..]].iter().any(|c| auth::verify_digest(&login.answer, c, &digest))
             };
-            if !digests.get(stored).is_some_and(proven) {
+            if !digests.get(stored).is_some_and(proven) || !is_known {
                 // Where others may read along, nobody is asked to say it.
                 return if self.is_private(conn) { Proof::AskPlain } else { Proof::Bad };
             }

@@ -32,6 +32,7 @@ pub fn options(dir: &std::path::Path) -> Options {
     Options::new()
         .with("datadir", &dir.display().to_string())
         .with("port", "0")
+        .with("initialize-insecure", "1")
         .with("innodb-buffer-pool-size", "32M")
         .with("innodb-log-file-size", "64M")
         .with("workers", "2")
