@@ -116,12 +116,11 @@ prepare() {
 case ${1:-} in
     ''|-*) set -- serve "$@" ;;
 esac
-if [ "$1" != serve ]; then
-    case $1 in
-        check|salvage|init|lab|--version|--help) exec keel "$@" ;;
-        *) exec "$@" ;;
-    esac
-fi
+case $1 in
+    serve|init) ;;
+    check|salvage|lab|--version|--help) exec keel "$@" ;;
+    *) exec "$@" ;;
+esac
 
 # Give up root: the server runs as keel.
 if [ "$(id -u)" = 0 ]; then
@@ -130,6 +129,7 @@ if [ "$(id -u)" = 0 ]; then
     exec setpriv --reuid=keel --regid=keel --init-groups "$0" "$@"
 fi
 
+if [ "$1" = init ]; then exec keel "$@"; fi
 if [ ! -e "$DATA/FORMAT" ]; then prepare; fi
 shift
 exec keel serve --datadir="$DATA" --socket="$SOCKET" --bind-address=0.0.0.0,:: "$@"

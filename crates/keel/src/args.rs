@@ -30,9 +30,8 @@ pub enum Command {
     /// Makes a data folder and its accounts without serving it. An existing folder keeps its accounts.
     ///
     /// The accounts are root@localhost and USER@localhost, where USER owns the folder. Each accepts only the operating
-    /// system's user of its name at the socket. --initialize-insecure makes root without a password instead, and
-    /// --initial-password-file=FILE makes root with the password in FILE, both for connections from this machine. All
-    /// options of `keel serve` are accepted.
+    /// system's user of its name at the socket.
+    #[command(after_help = "Exit status: 0 the folder has its accounts, 1 it could not be made.")]
     Init(InitArgs),
     /// Verifies the data folder of a stopped server.
     ///
@@ -65,14 +64,35 @@ pub struct ServeArgs {
     pub options: Vec<String>,
 }
 
-/// The folder of `keel init`, and options of the server.
+/// Options of `keel init`.
 #[derive(Debug, Args)]
 pub struct InitArgs {
     /// The data folder.
-    #[arg(value_name = "DIR")]
-    pub folder: String,
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTION")]
-    pub options: Vec<String>,
+    #[arg(value_name = "DIR", required_unless_present = "datadir", conflicts_with = "datadir")]
+    folder: Option<String>,
+    /// The data folder, as the server's option names it.
+    #[arg(long, value_name = "DIR")]
+    datadir: Option<String>,
+    /// Make root without a password, for connections from this machine, and no other account.
+    #[arg(long, alias = "initialize_insecure", conflicts_with = "initial_password_file")]
+    initialize_insecure: bool,
+    /// Make root with the password in FILE, for connections from this machine, and no other account.
+    #[arg(long, alias = "initial_password_file", value_name = "FILE")]
+    initial_password_file: Option<String>,
+    /// Options of `keel serve`.
+    #[arg(last = true, value_name = "OPTION")]
+    options: Vec<String>,
+}
+
+impl InitArgs {
+    /// The options of the server that makes the folder.
+    pub fn options(self) -> Vec<String> {
+        let mut words = self.options;
+        words.extend(self.folder.or(self.datadir).map(|folder| format!("--datadir={folder}")));
+        words.extend(self.initialize_insecure.then(|| "--initialize-insecure".to_string()));
+        words.extend(self.initial_password_file.map(|file| format!("--initial-password-file={file}")));
+        words
+    }
 }
 
 /// Options of both inspections.
@@ -202,5 +222,25 @@ mod tests {
         let cli = Cli::try_parse_from(["keel", "serve", "--port=3307", "--help", "--loose-x"]).unwrap();
         let Some(Command::Serve(serve)) = cli.command else { panic!("not serve") };
         assert_eq!(serve.options, ["--port=3307", "--help", "--loose-x"]);
+    }
+    #[test]
+    fn init_takes_a_folder_and_one_way_for_root() {
+        let words = |words: &[&str]| match Cli::try_parse_from(["keel", "init"].iter().chain(words)) {
+            Ok(Cli { command: Some(Command::Init(args)), .. }) => Some(args.options()),
+            _ => None,
+        };
+        assert_eq!(words(&["/d"]).unwrap(), ["--datadir=/d"]);
+        assert_eq!(
+            words(&["--initialize_insecure", "--datadir", "/d"]).unwrap(),
+            ["--datadir=/d", "--initialize-insecure"]
+        );
+        assert_eq!(
+            words(&["/d", "--initial-password-file", "f", "--", "--no-defaults"]).unwrap(),
+            ["--no-defaults", "--datadir=/d", "--initial-password-file=f"]
+        );
+        let both = &["/d", "--initialize-insecure", "--initial-password-file=f"][..];
+        for bad in [&[][..], &["/d", "--port=1"], &["/d", "--datadir=/e"], both] {
+            assert_eq!(words(bad), None, "{bad:?}");
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! The `keel` command: `keel serve` runs the server until a signal, SHUTDOWN, or a failure of the log; `keel init`
-//! makes a data folder, `keel check` verifies the data folder of a stopped server, `keel salvage` reads a damaged one, `keel lab` measures.
+//! makes a data folder, `keel check` verifies the data folder of a stopped server, `keel salvage` reads a damaged one,
+//! `keel lab` measures.
 
 mod args;
 
@@ -115,10 +116,9 @@ fn notify(state: NotifyState<'_>) {
 
 /// `keel init`.
 fn init(args: InitArgs) -> Result<(), String> {
-    let mut words = args.options;
-    words.push(format!("--datadir={}", args.folder));
-    let options =
-        Options::parse(&words, Some(Path::new("/etc/keel/my.cnf"))).map_err(|error| error.to_string())?;
+    let options = Options::parse(&args.options(), Some(Path::new("/etc/keel/my.cnf")))
+        .map_err(|error| error.to_string())?;
+    keel_runtime::system::set_umask();
     let config = Config { workers: options.workers(), reactor: options.reactor, ..Config::default() };
     let runtime = Runtime::start(config).map_err(|error| format!("the runtime cannot start: {error}"))?;
     let notes = start::init(options, &runtime).map_err(|error| error.to_string())?;

@@ -180,7 +180,7 @@ fn init_makes_accounts_that_later_options_do_not_change() {
         text(&failed)
     );
     let both = keel(&["init", &missing, &option, "--initialize-insecure"]);
-    assert!(!both.status.success() && text(&both).contains("exclude each other"), "{}", text(&both));
+    assert!(!both.status.success() && text(&both).contains("cannot be used with"), "{}", text(&both));
     assert!(!keel(&["init"]).status.success());
     fs::remove_dir_all(dir).ok();
 }
