@@ -7,6 +7,7 @@
 use keel_base::SqlResult;
 use keel_storage::runtime::fiber;
 use keel_value::key::KeyPart;
+use keel_value::types::Class;
 use keel_value::{CollationId, Date, Decimal, FixedKind, SqlType, TypeKind, Value, ValueRef, convert, key};
 
 use super::PartCondition;
@@ -710,6 +711,11 @@ fn fit(to: &SqlType, from: &SqlType, value: ValueRef<'_>, session: &Session, tod
     {
         return fit;
     }
+    if to.kind == TypeKind::Binary
+        && let Some(fit) = fit_short_binary(to, from, value)
+    {
+        return fit;
+    }
     if let Some(kind) = FixedKind::of(to.kind) {
         // What is no such value is compared as NULL.
         return convert::to_fixed(kind, value, from)
@@ -719,6 +725,26 @@ fn fit(to: &SqlType, from: &SqlType, value: ValueRef<'_>, session: &Session, tod
         Some(Value::Null) | None => Fit::Unknown,
         Some(value) => Fit::Exact(value),
     }
+}
+
+/// A string shorter than a BINARY(n) column against its values, which zero bytes pad: it stands before the padded string, and
+/// equals no value. None for all other values.
+fn fit_short_binary(to: &SqlType, from: &SqlType, value: ValueRef<'_>) -> Option<Fit> {
+    let bytes = value.as_bytes().filter(|_| from.class() == Class::String)?;
+    if bytes.len() >= to.length as usize {
+        return None;
+    }
+    let mut before = bytes.to_vec();
+    before.resize(to.length as usize, 0);
+    // The greatest string of that length which is less.
+    for byte in before.iter_mut().rev() {
+        let borrows = *byte == 0;
+        *byte = byte.wrapping_sub(1);
+        if !borrows {
+            return Some(Fit::JustAbove(Value::bytes(&before)));
+        }
+    }
+    Some(Fit::Below)
 }
 
 /// Numbers against an integer column; none for values that are not numbers.
