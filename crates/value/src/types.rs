@@ -467,7 +467,8 @@ impl SqlType {
         if self.is_blob() {
             bits |= flags::BLOB;
         }
-        if self.is_temporal() || self.is_string() && collation::is_binary(self.collation) {
+        let has_collation = self.is_string() || self.has_members();
+        if self.is_temporal() || has_collation && collation::is_binary(self.collation) {
             bits |= flags::BINARY;
         }
         match self.kind {

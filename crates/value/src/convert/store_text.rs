@@ -223,14 +223,22 @@ fn member_text<'a>(to: &SqlType, from: &SqlType, value: ValueRef<'_>) -> Stored<
 
 /// The position of a member, from 1.
 fn find_member(to: &SqlType, name: &[u8]) -> Option<u64> {
-    // Members are kept in UTF-8 whatever the column's character set is.
-    let id = match (to.collation.charset(), collation::is_binary(to.collation)) {
-        (Charset::Utf8mb3 | Charset::Utf8mb4, _) => to.collation,
-        (_, true) => CollationId::UTF8MB4_BIN,
-        (_, false) => CollationId::UTF8MB4_GENERAL_CI,
-    };
-    let position = to.members().iter().position(|m| collation::compare(id, m.as_bytes(), name).is_eq());
+    // Members are kept in UTF-8 whatever the column's character set is; they compare as texts of that set.
+    let charset = to.collation.charset();
+    let name = member_in(charset, name);
+    let is_named =
+        |member: &[u8]| collation::compare(to.collation, &member_in(charset, member), &name).is_eq();
+    let position = to.members().iter().position(|member| is_named(member.as_bytes()));
     position.map(|i| i as u64 + 1)
+}
+
+/// A member's name in a character set. ASCII is the same in each that is not wide.
+fn member_in(charset: Charset, name: &[u8]) -> Cow<'_, [u8]> {
+    match charset {
+        Charset::Utf8mb3 | Charset::Utf8mb4 => Cow::Borrowed(name),
+        _ if !charset.is_wide() && name.is_ascii() => Cow::Borrowed(name),
+        _ => collation::convert(Charset::Utf8mb4, charset, name).0,
+    }
 }
 
 fn enum_of<'a>(to: &SqlType, name: &[u8]) -> Stored<'a> {
@@ -247,7 +255,12 @@ fn set_of<'a>(to: &SqlType, names: &[u8]) -> Stored<'a> {
     if names.is_empty() {
         return exact(Value::UInt(0));
     }
-    let found = names.split(|b| *b == b',').map(|name| find_member(to, name));
+    // Blanks at the end of the whole text do not count, those behind a single name do.
+    let names = trimmed(names);
+    let found = names.split(|b| *b == b',').map(|name| match name {
+        [.., b' '] => None,
+        name => find_member(to, name),
+    });
     let (mut mask, mut unknown) = (0u64, false);
     for member in found {
         match member {
