@@ -541,7 +541,9 @@ impl Database {
             return Ok(Arc::new(series));
         }
         self.host.virtual_table(schema, &name.name).ok_or_else(|| {
-            cx.session.named_locks.unknown(&name.name, errors::no_such_table(schema, &name.name))
+            cx.session
+                .named_locks
+                .unknown(&name.name, crate::catalog::names::missing_table(schema, &name.name))
         })
     }
 }

@@ -8,6 +8,7 @@ use keel_value::Value;
 use crate::core::Core;
 use crate::privileges;
 use crate::registry::Client;
+use crate::statement::refuse_queries;
 
 /// Runs KILL; gives how many connections of a user it has reached.
 pub fn run(core: &mut Core, kill: &Kill, params: &[Value]) -> SqlResult<u64> {
@@ -64,6 +65,7 @@ pub fn id_of(core: &mut Core, expr: &Expr, params: &[Value]) -> SqlResult<i64> {
     if let Expr::Column(name) = expr {
         return Err(errors::bad_field(&name.column, "KILL"));
     }
+    refuse_queries("KILL", expr)?;
     let integer = Expr::Cast { expr: Box::new(expr.clone()), to: CastType::Signed };
     Ok(match core.evaluate(&integer, params)?.value {
         Value::Int(id) => id,

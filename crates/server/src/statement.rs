@@ -267,9 +267,9 @@ fn run_xa(core: &mut Core, xa: &Xa) -> SqlResult<Outcome> {
     Ok(Outcome::Ok(""))
 }
 
-/// 1970 where the text to prepare is to come from a query.
-fn refuse_queries(clause: &str, source: &Expr) -> SqlResult<()> {
-    match source.has_query() {
+/// 1970 where a value is to come from a query, or from a sequence.
+pub(crate) fn refuse_queries(clause: &str, source: &Expr) -> SqlResult<()> {
+    match source.has_query() || source.has_sequence() {
         true => Err(errors::subqueries_not_supported(clause)),
         false => Ok(()),
     }
@@ -302,7 +302,10 @@ fn execute_using(
         values.push(match expr {
             Expr::Default(None) => note(&mut marks, place, Mark::Default),
             Expr::Ignore => note(&mut marks, place, Mark::Ignore),
-            expr => core.evaluate_in(clause, expr, params)?.value,
+            expr => {
+                refuse_queries("EXECUTE..USING", expr)?;
+                core.evaluate_in(clause, expr, params)?.value
+            }
         });
     }
     let source = if marks.is_empty() { source } else { marked(core, source, wanted, &marks)? };

@@ -416,7 +416,12 @@ fn spread(kind: AggregateKind, count: i64, squares: f64) -> Value {
         return Value::Null;
     }
     let variance = squares / divisor as f64;
-    Value::Double(if root { variance.sqrt() } else { variance })
+    Value::Double(match root {
+        // MariaDB shows the greatest number for a deviation that no number is.
+        true if !variance.is_finite() => f64::MAX,
+        true => variance.sqrt(),
+        false => variance,
+    })
 }
 
 /// The domain in which values of one type are ordered.

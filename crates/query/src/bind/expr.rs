@@ -869,6 +869,9 @@ impl Binder<'_> {
                 Expr::constant(Value::DateTime(local), column.ty.clone())
             }
             ColumnDefault::Value(value) => Expr::constant(value.clone(), column.ty.clone()),
+            ColumnDefault::None if def.columns[place.column as usize].auto_increment => {
+                Expr::constant(crate::ddl::implicit_default(&column.ty), column.ty.clone())
+            }
             ColumnDefault::None => return Err(errors::no_default_for_field(&name.column)),
             default @ (ColumnDefault::Now | ColumnDefault::Expression(_)) => {
                 let text = match default {

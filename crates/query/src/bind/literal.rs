@@ -34,6 +34,7 @@ pub fn literal_value(
         LiteralValue::Hex { bytes, charset, quoted } => octets(bytes, charset.as_deref(), !quoted)?,
         LiteralValue::Bit { bytes, charset } => octets(bytes, charset.as_deref(), true)?,
         LiteralValue::Date(text) => {
+            check_parts(text, false)?;
             (temporal(text, TypeKind::Date, "DATE", mode)?, SqlType::new(TypeKind::Date))
         }
         LiteralValue::Time(text) => {
@@ -41,6 +42,7 @@ pub fn literal_value(
             (temporal_as(text, &ty, "TIME", mode)?, ty)
         }
         LiteralValue::Timestamp(text) => {
+            check_parts(text, true)?;
             let ty = SqlType::temporal(TypeKind::DateTime, fraction_digits(text));
             (temporal_as(text, &ty, "DATETIME", mode)?, ty)
         }
@@ -198,6 +200,26 @@ pub(crate) fn octets_as_number(bytes: &[u8]) -> u64 {
 fn fraction_digits(text: &ByteStr) -> u8 {
     let digits = text.0.iter().rposition(|b| *b == b'.').map_or(0, |point| text.0.len() - point - 1);
     digits.min(6) as u8
+}
+
+/// 1525 for a date with a time where a date is to stand alone, and for one without a time where both are to stand.
+fn check_parts(text: &ByteStr, with_time: bool) -> SqlResult<()> {
+    const DATE_PARTS: usize = 3;
+    let mut runs = text.0.split(|byte| !byte.is_ascii_digit()).filter(|run| !run.is_empty());
+    // Digits without marks between them: a year of two or four, then pairs.
+    let first = runs.next().map_or(0, |run| match run.len() {
+        0..=4 => 1,
+        length @ (8 | 14..) => 1 + (length - 4).div_ceil(2),
+        length => 1 + (length - 2).div_ceil(2),
+    });
+    let has_time = first + runs.count() > DATE_PARTS;
+    match has_time == with_time {
+        true => Ok(()),
+        false => {
+            let name = if with_time { "DATETIME" } else { "DATE" };
+            Err(errors::wrong_value(name, String::from_utf8_lossy(&text.0)))
+        }
+    }
 }
 
 fn temporal(text: &ByteStr, kind: TypeKind, name: &str, mode: SqlMode) -> SqlResult<Value> {

@@ -35,7 +35,7 @@ use keel_value::{CollationId, Date, SqlType, TypeKind, Value};
 
 use crate::account::Privileges;
 use crate::account::check::{self, Asked, ColumnNeed, Need};
-use crate::catalog::{Catalog, TableDef, View};
+use crate::catalog::{Catalog, TableDef, View, names};
 use crate::counts::{Counting, Counts};
 use crate::expr::{CompareOp, Expr, Node, typing};
 use crate::series;
@@ -552,6 +552,6 @@ impl<'a> Binder<'a> {
 fn no_virtual_table(db: &str, name: &str) -> keel_base::SqlError {
     match db.eq_ignore_ascii_case("information_schema") {
         true => errors::unknown_table(name, db.to_lowercase()),
-        false => errors::no_such_table(db.to_lowercase(), name),
+        false => names::missing_table(db, name),
     }
 }

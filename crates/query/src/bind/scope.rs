@@ -339,7 +339,9 @@ enum Found {
 impl Scope {
     /// Adds a table; 1066 if its name is there already.
     pub fn add_table(&mut self, table: ScopeTable) -> SqlResult<()> {
-        if self.tables.iter().any(|t| t.alias == table.alias && t.schema == table.schema) {
+        let is_function = |t: &ScopeTable| matches!(t.view, ViewPart::Function);
+        let is_same = |t: &ScopeTable| t.schema == table.schema || is_function(t) || is_function(&table);
+        if self.tables.iter().any(|t| t.alias == table.alias && is_same(t)) {
             return Err(errors::nonuniq_table(&table.alias));
         }
         self.tables.push(table);

@@ -145,7 +145,7 @@ impl Catalog {
 
     /// The same, or MariaDB's 1146.
     pub fn require_lasting_table(&self, schema: &str, name: &str) -> SqlResult<&Arc<TableDef>> {
-        self.lasting_table(schema, name).ok_or_else(|| errors::no_such_table(schema, name))
+        self.lasting_table(schema, name).ok_or_else(|| names::missing_table(schema, name))
     }
 
     /// Whether this definition of a table is in force. One that the session's statement makes is nobody else's to change.
@@ -196,7 +196,7 @@ impl Catalog {
 
     /// The table of that name, or MariaDB's 1146.
     pub fn require_table(&self, schema: &str, name: &str) -> SqlResult<&Arc<TableDef>> {
-        self.table(schema, name).ok_or_else(|| errors::no_such_table(schema, name))
+        self.table(schema, name).ok_or_else(|| names::missing_table(schema, name))
     }
 
     /// The database, or MariaDB's 1049.

@@ -1,6 +1,6 @@
 //! Comparing and checking names as MariaDB on Linux does: schemas and tables by case, columns and indexes without.
 
-use keel_base::{SqlResult, errors};
+use keel_base::{SqlError, SqlResult, errors};
 
 /// Most characters of a name.
 pub const NAME_CHARS_MAX: usize = 64;
@@ -22,6 +22,14 @@ pub fn check_schema(name: &str) -> SqlResult<()> {
 /// Refuses names that MariaDB refuses for tables.
 pub fn check_table(name: &str) -> SqlResult<()> {
     if is_bad(name) || is_long(name) { Err(errors::wrong_table_name(name)) } else { Ok(()) }
+}
+
+/// Why there is no table: 1102 or 1103 where a name cannot be one, else 1146.
+pub fn missing_table(schema: &str, name: &str) -> SqlError {
+    match check_schema(schema).and_then(|()| check_table(name)) {
+        Err(error) => error,
+        Ok(()) => errors::no_such_table(schema, name),
+    }
 }
 
 /// Refuses names that MariaDB refuses for columns.

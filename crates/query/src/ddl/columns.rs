@@ -161,7 +161,8 @@ pub(super) fn define_one(cx: &mut ColumnContext<'_>, column: &ast::ColumnDef) ->
     if column.auto_increment && !(ty.is_integer() || matches!(ty.kind, TypeKind::Float | TypeKind::Double)) {
         return Err(errors::wrong_field_spec(&column.name));
     }
-    if column.auto_increment && column.default.is_some() {
+    let says_null = matches!(&column.default, Some(Expr::Literal(l)) if l.value == ast::LiteralValue::Null);
+    if column.auto_increment && column.default.is_some() && !says_null {
         return Err(errors::invalid_default(&column.name));
     }
     let implicit = is_implicit(cx.session, &ty) && column.generated.is_none();
@@ -175,8 +176,7 @@ pub(super) fn define_one(cx: &mut ColumnContext<'_>, column: &ast::ColumnDef) ->
         None if column.data_type.kind == DataTypeKind::Json => Some(check::json_condition(&column.name)),
         None => None,
     };
-    let says_null = matches!(&column.default, Some(Expr::Literal(l)) if l.value == ast::LiteralValue::Null);
-    let default = match implicit && column.nullable.is_none() && says_null {
+    let default = match says_null && (column.auto_increment || implicit && column.nullable.is_none()) {
         true => ColumnDefault::None,
         false => default_of(cx, column, &ty, nullable)?,
     };
@@ -368,14 +368,14 @@ fn real(column: &ast::ColumnDef) -> SqlResult<SqlType> {
             _ => Err(errors::wrong_field_spec(&column.name)),
         };
     };
-    if length > 255 {
-        return Err(errors::too_big_displaywidth(&column.name, 255));
+    if u64::from(decimals) > length {
+        return Err(errors::m_bigger_than_d(&column.name));
     }
     if decimals >= u32::from(NOT_FIXED) {
         return Err(errors::too_big_scale(&column.name, 30));
     }
-    if u64::from(decimals) > length {
-        return Err(errors::m_bigger_than_d(&column.name));
+    if length > 255 {
+        return Err(errors::too_big_displaywidth(&column.name, 255));
     }
     Ok(SqlType::new(kind).with_length(length as u32).with_decimals(decimals as u8))
 }

@@ -76,6 +76,7 @@ impl Database {
         name: &str,
         if_exists: bool,
     ) -> SqlResult<Completion> {
+        names::check_schema(name)?;
         self.refuse_virtual(session, name)?;
         let (definition, dropped) = self.without_database(session, name)?;
         let Some(dropped) = dropped else {

@@ -15,6 +15,10 @@ use crate::session::Session;
 impl Database {
     /// Drops what exists; then 1051 names what does not, unless IF EXISTS makes a note of it.
     pub(super) fn drop_tables(&self, session: &mut Session, drop: &ast::DropTable) -> SqlResult<Completion> {
+        for name in &drop.tables {
+            name.db.as_deref().map_or(Ok(()), names::check_schema)?;
+            names::check_table(&name.name)?;
+        }
         let mut missing = Vec::new();
         let mut temporary: Vec<Arc<TableDef>> = Vec::new();
         let mut views = Vec::new();

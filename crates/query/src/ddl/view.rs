@@ -259,6 +259,7 @@ impl Database {
             let mut missing = Vec::new();
             let mut views: Vec<Arc<View>> = Vec::new();
             for name in wanted {
+                names::check_table(&name.name)?;
                 let schema = schema_of(session, name)?.to_string();
                 let schema = schema.as_str();
                 self.refuse_virtual(session, schema)?;

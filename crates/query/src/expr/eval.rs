@@ -226,7 +226,7 @@ impl Expr {
                             }
                             _ => (l.as_ref(), r.as_ref()),
                         };
-                        compare::values(*by, l, &left.ty, r, &right.ty, cx)?.is_some_and(|o| o.is_eq())
+                        compare::tolerant(*by, l, &left.ty, r, &right.ty, cx)?.is_some_and(|o| o.is_eq())
                     }
                     _ => false,
                 }))

@@ -290,9 +290,13 @@ fn plan_steps(
     let distinct = if !table.cycle.is_empty() {
         let place = |name: &String| {
             let place = described.iter().position(|meta| names::same(&meta.name, name));
-            place.ok_or_else(|| errors::bad_field(name, "CYCLE"))
+            place.ok_or_else(|| errors::bad_field(name, "CYCLE clause"))
         };
-        Some(table.cycle.iter().map(place).collect::<SqlResult<Vec<usize>>>()?)
+        let places = table.cycle.iter().map(place).collect::<SqlResult<Vec<usize>>>()?;
+        if let Some(twice) = (1..places.len()).find(|at| places[..*at].contains(&places[*at])) {
+            return Err(errors::dup_fieldname(&table.cycle[twice]));
+        }
+        Some(places)
     } else {
         (!all).then(|| (0..types.len()).collect())
     };

@@ -295,7 +295,10 @@ fn check_value(core: &Core, id: VarId, global: bool, value: &Value) -> SqlResult
             core.state.database().check_set_read_only(&core.sql)?;
             Ok(accepted)
         }
-        "log_output" if matches!(value, Value::Bytes(text) if text.is_empty()) => {
+        "log_output" if matches!(value, Value::Int(0) | Value::UInt(0)) => {
+            Err(errors::wrong_value_for_var(name, "0"))
+        }
+        "log_output" | "ft_boolean_syntax" if matches!(value, Value::Bytes(text) if text.is_empty()) => {
             Err(errors::wrong_value_for_var(name, ""))
         }
         "default_master_connection" if value.is_null() => Err(errors::wrong_value_for_var(name, "NULL")),
@@ -407,11 +410,19 @@ fn collation_setting(variable: &Variable, value: &Value) -> SqlResult<Setting> {
 fn tracked_setting(variable: &Variable, value: &Value) -> SqlResult<Setting> {
     let Value::Bytes(_) = value else { return Err(no_text(variable, value)) };
     let text = shown(value);
-    let names = text.split(',').map(str::trim).filter(|name| !name.is_empty() && *name != "*");
-    for name in names {
-        table().find(name).ok_or_else(|| errors::unknown_system_variable(name))?;
+    let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+    let mut found = Vec::new();
+    if text.trim() == "*" {
+        return Ok(Setting::text("*"));
     }
-    Ok(Setting::text(&text))
+    for name in names {
+        let id = table().find(name).ok_or_else(|| errors::unknown_system_variable(name))?;
+        found.push(table().get(id).name);
+    }
+    // Each variable once, in the order of their names.
+    found.sort_unstable();
+    found.dedup();
+    Ok(Setting::text(&found.join(",")))
 }
 
 /// 1231 for NULL, 1232 for what is no text either.

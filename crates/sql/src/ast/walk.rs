@@ -94,6 +94,15 @@ impl Expr {
         found
     }
 
+    /// Whether it asks a sequence for a value, outside the queries within.
+    pub fn has_sequence(&self) -> bool {
+        let mut found = matches!(self, Expr::Sequence(..));
+        self.each_part(&mut |part| {
+            found = found || matches!(part, Part::Expr(expr) if expr.has_sequence());
+        });
+        found
+    }
+
     /// Whether a query within reads the table: see [`Query::reads`].
     fn reads(&self, is_it: &dyn Fn(&str) -> bool) -> bool {
         let mut found = false;

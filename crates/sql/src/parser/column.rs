@@ -137,11 +137,20 @@ impl Parser<'_> {
         if self.at_kw(Kw::JSON) {
             return Err(self.unexpected());
         }
+        self.refuse_dual()?;
         let name = self.ident()?.to_ascii_lowercase();
         if TYPES.contains(&name.as_str()) {
             Ok(CastType::Other(name))
         } else {
             Err(errors::unknown_data_type(name))
+        }
+    }
+
+    /// DUAL is a reserved word, but may stand where the name of a type does.
+    fn refuse_dual(&self) -> SqlResult<()> {
+        match self.at_kw(Kw::DUAL) {
+            true => Err(errors::unknown_data_type(String::from_utf8_lossy(self.text_of(self.peek())))),
+            false => Ok(()),
         }
     }
 
@@ -384,6 +393,7 @@ impl Parser<'_> {
             Some(found) => Ok(found),
             None => {
                 self.pos = first;
+                self.refuse_dual()?;
                 Err(errors::unknown_data_type(self.ident()?))
             }
         }

@@ -158,7 +158,9 @@ impl Parser<'_> {
 
     fn symbol(&self, tok: Tok) -> Option<(Operator, u8)> {
         let (op, level) = match tok {
-            Tok::OrOr if self.options.pipes_as_concat => (BinaryOp::Concat, CONCAT),
+            Tok::OrOr if self.options.pipes_as_concat => {
+                (BinaryOp::Concat, if self.is_oracle() { SUM } else { CONCAT })
+            }
             Tok::OrOr => return Some((Operator::Chain(BinaryOp::Or), OR)),
             Tok::AndAnd => return Some((Operator::Chain(BinaryOp::And), AND)),
             Tok::Pipe => (BinaryOp::BitOr, BIT_OR),

@@ -276,7 +276,14 @@ fn target_columns(table: &TableDef, insert: &ast::Insert) -> SqlResult<Vec<usize
         let column = table.column_index(&name.column).filter(|_| !foreign);
         let column = column.ok_or_else(|| errors::bad_field(qualified(name), "INSERT INTO"))?;
         if columns.contains(&column) {
-            return Err(errors::field_specified_twice(&name.column));
+            let count = insert.columns.len();
+            let differs = |row: &[ast::Expr]| row.len() != count && !row.is_empty();
+            return Err(match &insert.source {
+                InsertSource::Values(rows) if rows.first().is_some_and(|row| differs(row)) => {
+                    errors::wrong_value_count_on_row(1)
+                }
+                _ => errors::field_specified_twice(&name.column),
+            });
         }
         columns.push(column);
     }
@@ -291,6 +298,9 @@ fn bind_row(
     number: usize,
     reads_own_row: &mut bool,
 ) -> SqlResult<Vec<Source>> {
+    if list.iter().any(|tree| matches!(tree, ast::Expr::Row(_))) {
+        return Err(errors::operand_columns(1));
+    }
     if list.len() != columns.len() && !(list.is_empty() && columns.len() == visible(table)) {
         return Err(errors::wrong_value_count_on_row(number + 1));
     }
