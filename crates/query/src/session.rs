@@ -741,6 +741,11 @@ impl Session {
 
     /// The statement's time in the session's zone.
     pub fn now_local(&mut self) -> DateTime {
+        self.now_timestamp().shown()
+    }
+
+    /// The statement's time as a TIMESTAMP, which is an instant.
+    pub fn now_timestamp(&mut self) -> DateTime {
         let utc = self.now_utc();
         keel_value::convert::timestamp_to_local(utc, &*self.vars.time_zone)
     }
@@ -750,7 +755,7 @@ impl Session {
         // What NOW() says must not come later.
         self.now_micros();
         let utc = from_micros(keel_storage::runtime::time::unix_micros());
-        keel_value::convert::timestamp_to_local(utc, &*self.vars.time_zone)
+        keel_value::convert::timestamp_to_local(utc, &*self.vars.time_zone).shown()
     }
 
     /// The statement's time in UTC.

@@ -453,7 +453,7 @@ mod tests {
     #[test]
     fn temporals_show_their_fraction_digits() {
         let date = Date { year: 2024, month: 2, day: 9 };
-        let v = DateTime { date, hour: 3, minute: 4, second: 5, micros: 60_700 };
+        let v = DateTime { date, hour: 3, minute: 4, second: 5, micros: 60_700, ..DateTime::default() };
         assert_eq!(shown(&SqlType::new(TypeKind::Date), ValueRef::Date(date)), "2024-02-09");
         assert_eq!(shown(&SqlType::new(TypeKind::DateTime), ValueRef::DateTime(v)), "2024-02-09 03:04:05");
         assert_eq!(

@@ -523,6 +523,7 @@ impl Reader<'_> {
                 minute: self.u8()?,
                 second: self.u8()?,
                 micros: self.u32()?,
+                repeated: false,
             }),
             10 => {
                 let kind = FixedKind::of(*KINDS.get(self.u8()? as usize)?)?;

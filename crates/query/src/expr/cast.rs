@@ -442,7 +442,7 @@ pub(crate) fn value_to_datetime(
 ) -> SqlResult<Option<DateTime>> {
     match value {
         ValueRef::Null => Ok(None),
-        ValueRef::DateTime(v) => Ok(Some(v)),
+        ValueRef::DateTime(v) => Ok(Some(v.shown())),
         ValueRef::Date(v) => Ok(Some(midnight(v))),
         ValueRef::Time(v) => Ok(at_time(cx.today(), v)),
         other => {

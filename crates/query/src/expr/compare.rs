@@ -142,7 +142,7 @@ pub(super) fn plain(
             Some(cast::midnight(a).cmp(&b))
         }
         (Comparison::Date | Comparison::DateTime, ValueRef::DateTime(a), ValueRef::DateTime(b)) => {
-            Some(a.cmp(&b))
+            Some(convert::compare_datetimes(a, lt, b, rt))
         }
         (Comparison::Text(by), ValueRef::Bytes(a), ValueRef::Bytes(b)) => Some(collation::compare(by, a, b)),
         _ => None,
@@ -236,7 +236,9 @@ fn dates(
     cx: &mut EvalContext<'_, '_>,
 ) -> SqlResult<Option<Ordering>> {
     match (l, r) {
-        (ValueRef::DateTime(a), ValueRef::DateTime(b)) => return Ok(Some(a.cmp(&b))),
+        (ValueRef::DateTime(a), ValueRef::DateTime(b)) => {
+            return Ok(Some(convert::compare_datetimes(a, lt, b, rt)));
+        }
         (ValueRef::Date(a), ValueRef::Date(b)) => return Ok(Some(a.cmp(&b))),
         _ => {}
     }

@@ -197,10 +197,23 @@ fn exact(a: Class, b: Class, digits: u32, scale: u32, unsigned: bool) -> SqlType
     }
 }
 
-/// Makes an expression whose value goes into a column: a quotient keeps all the digits that were computed. Such a type
-/// says nothing of the digits before the point: values of it cannot be packed.
+/// Makes an expression whose value goes into a column: a quotient keeps all the digits that were computed, and NOW() is an
+/// instant. Such a type says nothing of the digits before the point: values of it cannot be packed.
 pub fn keep_digits(expr: &mut Expr) {
+    keep_instant(expr);
     widen_quotient(expr, |_| SCALE_MAX);
+}
+
+/// Makes NOW() a TIMESTAMP, which does not depend on what the session's clock shows.
+fn keep_instant(expr: &mut Expr) {
+    match &mut expr.node {
+        Node::Once(_, inner) => {
+            keep_instant(inner);
+            expr.ty = inner.ty.clone();
+        }
+        Node::Call(function, _) if function.name == "now" => expr.ty.kind = TypeKind::Timestamp,
+        _ => {}
+    }
 }
 
 /// Digits in one word of MariaDB's decimals: quotients have whole words behind the point.

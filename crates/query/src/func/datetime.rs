@@ -13,9 +13,11 @@ use crate::expr::{EvalContext, Expr, Node, cast};
 
 /// The functions of this subject.
 pub const FUNCTIONS: &[Function] = &[
-    function!("now", 0, 1, now_type, |ty, _, cx| Ok(Value::DateTime(
-        cx.session.now_local().cut(ty.decimals)
-    ))),
+    function!("now", 0, 1, now_type, |ty, _, cx| {
+        let now =
+            if ty.kind == TypeKind::Timestamp { cx.session.now_timestamp() } else { cx.session.now_local() };
+        Ok(Value::DateTime(now.cut(ty.decimals)))
+    }),
     // Unlike NOW() it knows nothing of SET TIMESTAMP, and goes on within a statement.
     function!(volatile "sysdate", 0, 1, sysdate_type, |ty, _, cx| Ok(Value::DateTime(
         cx.session.clock_local().cut(ty.decimals)
@@ -232,7 +234,14 @@ fn unix_timestamp<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_
         return Ok(Value::Int(cx.session.now_micros().div_euclid(1_000_000)));
     };
     let rules = DateRules { no_zero_date: false, ..DateRules::WHOLE };
-    let local = given!(arg.datetime_by(rules, cx)?);
+    let local = match arg.ty.kind {
+        // Groups and derived tables give a TIMESTAMP the type DATETIME, but keep its instant.
+        TypeKind::Timestamp | TypeKind::DateTime => match arg.eval(cx)?.as_ref() {
+            ValueRef::DateTime(local) if local.repeated || arg.ty.kind == TypeKind::Timestamp => local,
+            value => given!(cast::value_to_datetime_by(rules, value, &arg.ty, arg.column_name(), cx)?),
+        },
+        _ => given!(arg.datetime_by(rules, cx)?),
+    };
     // A zero TIMESTAMP is stored as the second 0.
     if local.is_zero() && arg.ty.kind == TypeKind::Timestamp {
         return Ok(if ty.decimals == 0 { Value::Int(0) } else { Value::Decimal(Decimal::ZERO) });
@@ -278,7 +287,7 @@ fn from_unixtime<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_,
         return Ok(Value::Null);
     }
     let utc = DateTime::from_unix(micros / 1_000_000, (micros % 1_000_000) as u32);
-    let local = keel_value::convert::timestamp_to_local(utc, &*cx.session.vars.time_zone);
+    let local = keel_value::convert::timestamp_to_local(utc, &*cx.session.vars.time_zone).shown();
     match args.get(1) {
         None => Ok(Value::DateTime(local.cut(ty.decimals))),
         Some(pattern) => {
@@ -567,7 +576,7 @@ fn convert_tz<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>
     // What a TIMESTAMP could not hold stays as it is.
     let (utc, _) = from.to_utc(v);
     let is_held = (1..=UNIX_TIME_MAX).contains(&utc.to_unix());
-    Ok(Value::DateTime(if is_held { to.to_local(utc) } else { v }))
+    Ok(Value::DateTime(if is_held { to.to_local(utc).shown() } else { v }))
 }
 
 fn zone(name: &[u8]) -> Option<named::SharedZone> {

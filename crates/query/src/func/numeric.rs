@@ -3,7 +3,7 @@
 use keel_base::{SqlResult, errors};
 use keel_value::temporal::Interval;
 use keel_value::types::{Class, Format, NOT_FIXED};
-use keel_value::{DateTime, Decimal, SqlMode, SqlType, Time, TypeKind, Value};
+use keel_value::{DateTime, Decimal, SqlMode, SqlType, Time, TypeKind, Value, ValueRef};
 
 use super::away::{Pace, long};
 use super::datetime::{fraction_of, time_fraction_of};
@@ -536,6 +536,13 @@ fn temporal_extreme_of<'f>(
         let cell = arg.eval(cx)?;
         if cell.as_ref().is_null() {
             return Ok(Value::Null);
+        }
+        // TIMESTAMP values stay the instants that they are.
+        if ty.kind == TypeKind::Timestamp
+            && let ValueRef::DateTime(at) = cell.as_ref()
+        {
+            best = Some(best.filter(|best| at.cmp(best) != wanted).unwrap_or(at));
+            continue;
         }
         let at = cast::datetime_comparand(cell.as_ref(), &arg.ty, cx)?;
         best = Some(best.filter(|best| at.cmp(best) != wanted).unwrap_or(at));

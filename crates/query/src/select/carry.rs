@@ -28,12 +28,12 @@ pub(crate) struct Carry {
 }
 
 /// A type whose stored form holds every value of an expression of type `ty`: integers in eight octets, timestamps as the
-/// local time that expressions see.
+/// local time that expressions see. A fraction digit makes room for which of two instants a local time is.
 pub(crate) fn stored_type(ty: &SqlType) -> SqlType {
     match ty.class() {
         Class::Int if ty.is_integer() => SqlType { unsigned: ty.unsigned, ..SqlType::bigint() },
         Class::Null => SqlType::varbinary(0),
-        _ if ty.kind == TypeKind::Timestamp => SqlType::temporal(TypeKind::DateTime, ty.decimals),
+        _ if ty.kind == TypeKind::Timestamp => SqlType::temporal(TypeKind::DateTime, ty.decimals.max(1)),
         _ => ty.clone(),
     }
 }

@@ -15,7 +15,7 @@ use super::number::{Tail, read_number};
 use super::store_temporal::{datetime_for_comparison, time_for_comparison};
 use super::{Report, StoreContext, store, to_decimal, to_f64, to_fixed};
 use crate::types::Class;
-use crate::{CollationId, SqlType, TypeKind, Value, ValueRef, collation, text};
+use crate::{CollationId, DateTime, SqlType, TypeKind, Value, ValueRef, collation, text};
 
 /// Compares two values as MariaDB does; `None` if one is NULL. Both texts must be of one character set, and a TIMESTAMP in
 /// the session's zone: the binder sees to it. A TIME meets a date by its clock alone, unless the binder made it a DATETIME.
@@ -35,13 +35,21 @@ pub fn compare(
         (UInt(x), Int(y)) if !b_type.unsigned && !is_text(a_type) => signed_to_unsigned(y, x).reverse(),
         (Bytes(x), Bytes(y)) => collation::compare(common_collation(a_type, b_type), x, y),
         (Date(x), Date(y)) => x.cmp(&y),
-        (DateTime(x), DateTime(y)) => x.cmp(&y),
+        (DateTime(x), DateTime(y)) => compare_datetimes(x, a_type, y, b_type),
         (Time(x), Time(y)) => x.cmp(&y),
         (Decimal(x), Decimal(y)) => x.cmp(&y),
         (Double(x), Double(y)) => by_size(x, y),
         (Fixed(x), Fixed(y)) => x.cmp(&y),
         _ => return Some(compare_mixed(a, a_type, b, b_type, report)),
     })
+}
+
+/// Compares two TIMESTAMP values as instants; what the clock shows otherwise.
+pub fn compare_datetimes(x: DateTime, a_type: &SqlType, y: DateTime, b_type: &SqlType) -> Ordering {
+    if x.repeated == y.repeated || a_type.kind == TypeKind::Timestamp && b_type.kind == TypeKind::Timestamp {
+        return x.cmp(&y);
+    }
+    x.shown().cmp(&y.shown())
 }
 
 /// Whether a value that is a number inside stands for a name.

@@ -23,7 +23,7 @@ use crate::temporal::Zone;
 use crate::types::{Class, Format};
 use crate::{Cell, CollationId, Date, Fixed, FixedKind, SqlMode, SqlType, TypeKind, Value, ValueRef, text};
 
-pub use compare::{compare, for_index};
+pub use compare::{compare, compare_datetimes, for_index};
 pub use number::{Number, read_number, to_bool, to_decimal, to_f64, to_i64};
 pub use store_number::{fit_double, round_to};
 pub use store_temporal::{timestamp_to_local, to_date, to_datetime, to_moment, to_time, to_time_or_datetime};

@@ -65,7 +65,7 @@ fn read_datetime(
         ValueRef::UInt(year) if from.kind == TypeKind::Year => {
             return checked(Date { year: year as u16, ..Date::ZERO }.midnight(), rules);
         }
-        ValueRef::DateTime(v) => return checked(v, rules),
+        ValueRef::DateTime(v) => return checked(v.shown(), rules),
         ValueRef::Date(v) => return checked(v.midnight(), rules),
         ValueRef::Time(v) => {
             return Ok(Reading { value: on_day(context.today, v)?, has_time: true, flaw: None });
@@ -220,7 +220,7 @@ fn store_datetime(to: &SqlType, from: &SqlType, value: ValueRef<'_>, context: &S
     if to.kind == TypeKind::DateTime {
         return Ok((Value::DateTime(reading.value.fit(to.decimals, context.mode)), lost));
     }
-    let DateTime { date, hour, minute, second, micros } = reading.value;
+    let DateTime { date, hour, minute, second, micros, .. } = reading.value;
     let has_time = (hour, minute, second) != (0, 0, 0) || micros != 0 && !date.is_zero();
     let is_time = matches!(value, ValueRef::Time(_));
     Ok((Value::Date(date), lost.or((has_time || is_time).then_some(Lost::Part))))
@@ -229,7 +229,9 @@ fn store_datetime(to: &SqlType, from: &SqlType, value: ValueRef<'_>, context: &S
 fn store_timestamp(to: &SqlType, from: &SqlType, value: ValueRef<'_>, context: &StoreContext<'_>) -> Outcome {
     let rules = DateRules { no_zero_in_date: true, allow_invalid: false, ..DateRules::of(context.mode) };
     let reading = read_datetime(value, from, context, rules)?;
-    let local = reading.value.fit(to.decimals, context.mode);
+    // A TIMESTAMP is copied as the instant that it is, not as what the clock shows.
+    let repeated = from.is_temporal() && matches!(value, ValueRef::DateTime(v) if v.repeated);
+    let local = DateTime { repeated, ..reading.value.fit(to.decimals, context.mode) };
     if local.is_zero() {
         return Ok((Value::DateTime(local), lost_by(reading.flaw)));
     }
@@ -388,7 +390,7 @@ pub fn to_moment(value: ValueRef<'_>, ty: &SqlType, is_day: bool, report: Report
 pub(super) fn datetime_for_comparison(value: ValueRef<'_>, ty: &SqlType, report: Report<'_>) -> DateTime {
     let rules = DateRules { allow_invalid: true, ..DateRules::default() };
     let parsed = match value {
-        ValueRef::DateTime(v) => return v,
+        ValueRef::DateTime(v) => return v.shown(),
         ValueRef::Date(v) => return v.midnight(),
         ValueRef::Bytes(text) => parse_datetime(text, rules),
         _ => {

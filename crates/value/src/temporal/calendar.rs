@@ -151,6 +151,7 @@ impl DateTime {
             minute: (clock / 60 % 60) as u8,
             second: (clock % 60) as u8,
             micros,
+            repeated: false,
         }
     }
 
@@ -197,6 +198,7 @@ impl Date {
             minute: time.minutes(),
             second: time.seconds(),
             micros: time.fraction(),
+            repeated: false,
         }
     }
 }

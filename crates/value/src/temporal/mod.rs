@@ -48,6 +48,9 @@ pub struct DateTime {
     pub minute: u8,
     /// 0-59.
     pub second: u8,
+    /// The later of two instants that the session's clock shows alike, when it is set back. Only values of type TIMESTAMP
+    /// have it.
+    pub repeated: bool,
     /// 0-999999.
     pub micros: u32,
 }
@@ -57,7 +60,7 @@ pub const TIMESTAMP_MAX: i64 = 0x7FFF_FFFF;
 
 /// A time zone, as sessions have.
 pub trait Zone {
-    /// The wall clock of a UTC instant.
+    /// The wall clock of a UTC instant; [`DateTime::repeated`] tells the later of two instants.
     fn to_local(&self, utc: DateTime) -> DateTime;
     /// The UTC instant of a wall clock, and whether the clock skips that time: then it is the instant at which it does.
     fn to_utc(&self, local: DateTime) -> (DateTime, bool);
@@ -243,11 +246,17 @@ impl Time {
 
 impl DateTime {
     /// `0000-00-00 00:00:00`.
-    pub const ZERO: DateTime = DateTime { date: Date::ZERO, hour: 0, minute: 0, second: 0, micros: 0 };
+    pub const ZERO: DateTime =
+        DateTime { date: Date::ZERO, hour: 0, minute: 0, second: 0, micros: 0, repeated: false };
 
     /// Whether all parts are zero.
     pub fn is_zero(self) -> bool {
         self == DateTime::ZERO
+    }
+
+    /// The time that the clock shows, whichever instant it is.
+    pub fn shown(self) -> DateTime {
+        DateTime { repeated: false, ..self }
     }
 
     /// The time of day.
@@ -280,14 +289,15 @@ impl DateTime {
         5 + fraction_bytes(digits)
     }
 
-    /// Appends the stored form of DATETIME.
+    /// Appends the stored form of DATETIME. A form with fraction digits also holds [`DateTime::repeated`], as a fraction of
+    /// more than a second.
     pub fn store(self, digits: u8, out: &mut Vec<u8>) {
         let month = u64::from(self.date.year) * 13 + u64::from(self.date.month);
         let day = month << 5 | u64::from(self.date.day);
         let clock = u64::from(self.hour) << 12 | u64::from(self.minute) << 6 | u64::from(self.second);
         let v = 0x80_0000_0000 + (day << 17 | clock);
         out.extend_from_slice(&v.to_be_bytes()[3..]);
-        store_fraction(self.micros, digits, out);
+        store_fraction(self.micros + if self.repeated { MICROS as u32 } else { 0 }, digits, out);
     }
 
     /// Reads what [`DateTime::store`] wrote.
@@ -296,12 +306,14 @@ impl DateTime {
         let v = big_endian(head).wrapping_sub(0x80_0000_0000);
         let (day, clock) = (v >> 17, v & 0x1_FFFF);
         let month = day >> 5;
+        let micros = load_fraction(digits, fraction);
         DateTime {
             date: Date::new((month / 13) as u16, (month % 13) as u8, (day & 31) as u8),
             hour: (clock >> 12) as u8,
             minute: (clock >> 6 & 63) as u8,
             second: (clock & 63) as u8,
-            micros: load_fraction(digits, fraction),
+            repeated: micros >= MICROS as u32,
+            micros: micros % MICROS as u32,
         }
     }
 
@@ -369,13 +381,33 @@ mod tests {
     }
 
     #[test]
+    fn the_later_of_two_instants_comes_back_and_orders_behind_the_first() {
+        let first = DateTime { hour: 2, micros: 120_000, ..Date::new(2025, 10, 26).midnight() };
+        let later = DateTime { repeated: true, ..first };
+        for digits in 2..=6 {
+            let (mut a, mut b) = (Vec::new(), Vec::new());
+            first.store(digits, &mut a);
+            later.store(digits, &mut b);
+            assert!(a < b);
+            assert_eq!((DateTime::load(digits, &a), DateTime::load(digits, &b)), (first, later));
+        }
+    }
+
+    #[test]
     fn binary_log_form_is_the_published_one() {
         let mut out = Vec::new();
         Time::from_parts(true, 0, 0, 0, 500_000).store(1, &mut out);
         assert_eq!(out, [0x7F, 0xFF, 0xFF, 0xCE]);
         out.clear();
-        DateTime { date: Date::new(2024, 2, 29), hour: 1, minute: 2, second: 3, micros: 450_000 }
-            .store(2, &mut out);
+        DateTime {
+            date: Date::new(2024, 2, 29),
+            hour: 1,
+            minute: 2,
+            second: 3,
+            micros: 450_000,
+            repeated: false,
+        }
+        .store(2, &mut out);
         assert_eq!(out, [0x99, 0xB2, 0xBA, 0x10, 0x83, 45]);
     }
 

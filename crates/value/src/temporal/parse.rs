@@ -365,6 +365,7 @@ fn from_fields(fields: &[u32; 6], micros: u32) -> Option<DateTime> {
         minute: minute as u8,
         second: second as u8,
         micros,
+        repeated: false,
     })
 }
 
