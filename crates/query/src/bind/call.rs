@@ -336,7 +336,7 @@ impl Binder<'_> {
             _ => {
                 let connection = self.cx.session.vars.connection_collation;
                 let amount_digits = match date.class() {
-                    Class::String => amount_digits.max(func::datetime::fraction_of(&date)),
+                    Class::String => amount_digits.max(func::datetime::fraction_at_bind(&self.cx, &date)),
                     _ => amount_digits,
                 };
                 let fraction = if amount_digits > 0 { 1 + u32::from(amount_digits) } else { 0 };

@@ -10,7 +10,7 @@ use super::calendar::{self, DAY_MICROS};
 use super::locale::{self, Locale};
 use super::{Function, function, given, or_null, text_value};
 use crate::bind::BindContext;
-use crate::expr::typing::{string_type, text_chars};
+use crate::expr::typing::{self, string_type, text_chars};
 use crate::expr::{EvalContext, Expr, Node};
 
 /// The functions of this subject.
@@ -39,8 +39,11 @@ pub(super) fn formatted_chars(pattern: &Expr) -> u64 {
                 Some(b'r') => 11,
                 Some(b'T') => 8,
                 Some(b'f') => 6,
-                Some(b'w' | b'%') => 1,
-                _ => 2,
+                Some(
+                    b'U' | b'u' | b'V' | b'v' | b'y' | b'm' | b'd' | b'h' | b's' | b'S' | b'l' | b'c' | b'p'
+                    | b'i' | b'I' | b'e',
+                ) => 2,
+                _ => 1,
             },
             _ => 1,
         };
@@ -58,22 +61,53 @@ fn date_format<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, '
         Some(arg) => locale::of_argument(arg, cx)?,
         None => cx.session.vars.time_names,
     };
-    let v = given!(args[0].date_parts(cx)?);
-    let pattern = given!(args[1].text(cx)?);
+    // A TIME has no day: it keeps its sign and its hours above 23.
+    let (v, time) = if args[0].class() == Class::Time {
+        (DateTime::default(), given!(args[0].time(cx)?))
+    } else {
+        let v = given!(args[0].date_parts(cx)?);
+        (v, v.time())
+    };
+    let pattern = given!(pattern_of(&args[1], ty, cx)?);
     if pattern.is_empty() {
         return Ok(Value::Null);
     }
-    Ok(or_null(format(v, v.time(), &pattern, (names, ty)), |t| Value::Bytes(t.into())))
+    Ok(or_null(format(v, time, &pattern, (names, ty)), |t| Value::Bytes(t.into())))
+}
+
+/// A pattern in the character set of the result.
+pub(super) fn pattern_of<'f>(
+    arg: &'f Expr,
+    ty: &SqlType,
+    cx: &mut EvalContext<'_, 'f>,
+) -> SqlResult<Option<Vec<u8>>> {
+    let Some(pattern) = arg.text(cx)? else { return Ok(None) };
+    let (from, to) = (arg.ty.collation.charset(), ty.collation.charset());
+    if !arg.ty.is_text() || from == to || from == Charset::Binary {
+        return Ok(Some(pattern.into_owned()));
+    }
+    Ok(Some(convert(from, to, &pattern).0.into_owned()))
 }
 
 fn time_format<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let v = given!(args[0].time_of_real_day(cx)?).value;
-    let pattern = given!(args[1].text(cx)?);
-    if pattern.is_empty() {
+    let pattern = given!(pattern_of(&args[1], ty, cx)?);
+    if pattern.is_empty() || names_a_day(&pattern) {
         return Ok(Value::Null);
     }
     let names = cx.session.vars.time_names;
     Ok(or_null(format(DateTime::default(), v, &pattern, (names, ty)), |t| Value::Bytes(t.into())))
+}
+
+/// Whether a pattern asks for a part of a day, which TIME_FORMAT() does not have.
+fn names_a_day(pattern: &[u8]) -> bool {
+    let mut rest = pattern.iter();
+    while rest.any(|byte| *byte == b'%') {
+        if rest.next().is_some_and(|letter| b"MbWaDYymcdejUuVvXxw".contains(letter)) {
+            return true;
+        }
+    }
+    false
 }
 
 /// A date and a time of day (its hours may pass 24) by a pattern, with the names of a locale in the character set of a

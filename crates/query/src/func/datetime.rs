@@ -4,12 +4,12 @@ use keel_base::{SqlError, SqlResult, errors};
 use keel_sql::ast::IntervalUnit;
 use keel_value::temporal::{self, BadTemporal, DateRules, Flaw, Interval, named};
 use keel_value::types::{Class, NOT_SPECIFIED};
-use keel_value::{Cell, Date, DateTime, Decimal, SqlMode, SqlType, Time, TypeKind, Value, text};
+use keel_value::{Cell, Date, DateTime, Decimal, SqlMode, SqlType, Time, TypeKind, Value, ValueRef, text};
 
 use super::{Function, any_nullable, calendar, function, given, int, known_integer, known_text, or_null};
 use crate::bind::BindContext;
-use crate::expr::typing::{int_type, string_type};
-use crate::expr::{EvalContext, Expr, Node, cast};
+use crate::expr::typing::{self, int_type, string_type};
+use crate::expr::{EvalContext, Expr, Frame, Node, cast, walk};
 
 /// The functions of this subject.
 pub const FUNCTIONS: &[Function] = &[
@@ -134,11 +134,65 @@ pub(crate) fn fraction_of(arg: &Expr) -> u8 {
         Class::Time | Class::DateTime | Class::Decimal | Class::Real => arg.ty.decimals.min(6),
         Class::String if arg.ty.has_members() => 0,
         Class::String => match &arg.node {
-            crate::expr::Node::Constant(Value::Bytes(text)) => fraction_of_text(text),
-            _ => 6,
+            Node::Constant(Value::Bytes(text)) => fraction_of_text(text),
+            _ => declared_fraction(arg),
         },
         _ => 0,
     }
+}
+
+/// Fraction digits of a text that is not known when bound. Functions such as DATE_FORMAT() and CAST declare none.
+fn declared_fraction(arg: &Expr) -> u8 {
+    match &arg.node {
+        Node::Once(_, inner) => declared_fraction(inner),
+        // NULLIF() gives its first argument.
+        Node::Case { whens, otherwise: Some(value) }
+            if whens.iter().all(|when| when.1.class() == Class::Null) =>
+        {
+            declared_fraction(value)
+        }
+        Node::Call(function, _) if matches!(function.name, "greatest" | "least") => 6,
+        Node::Call(..) | Node::Cast(_) | Node::Aggregate(_) | Node::DateArith { .. } => {
+            arg.ty.decimals.min(6)
+        }
+        _ => 6,
+    }
+}
+
+/// Fraction digits of an argument that an interval is added to. The value of a constant text decides.
+pub(crate) fn fraction_at_bind(cx: &BindContext<'_>, arg: &Expr) -> u8 {
+    if arg.class() != Class::String || arg.ty.has_members() {
+        return fraction_of(arg);
+    }
+    match &arg.node {
+        Node::Constant(_) => fraction_of(arg),
+        Node::UserVar(name, false) => match cx.session.user_variables.get(name).map(|v| &v.value) {
+            Some(Value::Bytes(text)) => fraction_of_text(text),
+            _ => 6,
+        },
+        _ => constant_text(cx, arg).map_or_else(|| fraction_of(arg), |text| fraction_of_text(&text)),
+    }
+}
+
+/// The value of a text that depends on literals and session variables only.
+fn constant_text(cx: &BindContext<'_>, arg: &Expr) -> Option<Box<[u8]>> {
+    match constant_value(cx, arg)? {
+        Value::Bytes(text) => Some(text),
+        _ => None,
+    }
+}
+
+/// The value of an expression that depends on literals and session variables only.
+pub(crate) fn constant_value(cx: &BindContext<'_>, arg: &Expr) -> Option<Value> {
+    let facts = walk::facts(arg);
+    let mut reads_variables = false;
+    walk::visit(arg, &mut |e| reads_variables |= matches!(e.node, Node::UserVar(..)));
+    if !facts.is_constant() || facts.params || facts.subquery || reads_variables {
+        return None;
+    }
+    // Warnings of this evaluation are dropped: the statement evaluates the expression again.
+    let mut aside = cx.session.aside();
+    Some(arg.eval(&mut EvalContext::new(&mut aside, Frame::EMPTY)).ok()?.into_value())
 }
 
 /// Fraction digits of a text that is a date.
@@ -149,7 +203,7 @@ fn fraction_of_text(text: &[u8]) -> u8 {
 /// Fraction digits that an argument brings along as a time.
 pub(crate) fn time_fraction_of(arg: &Expr) -> u8 {
     match &arg.node {
-        crate::expr::Node::Constant(Value::Bytes(text)) if arg.class() == Class::String => {
+        Node::Constant(Value::Bytes(text)) if arg.class() == Class::String => {
             temporal::parse_time(text, DateRules::COMPARED).map_or(6, |parsed| parsed.digits)
         }
         _ => fraction_of(arg),
@@ -159,7 +213,7 @@ pub(crate) fn time_fraction_of(arg: &Expr) -> u8 {
 /// Fraction digits that an argument brings along as a span of time.
 fn span_fraction_of(arg: &Expr) -> u8 {
     match &arg.node {
-        crate::expr::Node::Constant(Value::Bytes(text)) if arg.class() == Class::String => {
+        Node::Constant(Value::Bytes(text)) if arg.class() == Class::String => {
             temporal::parse_span(text).map_or(6, |span| span.digits)
         }
         _ => fraction_of(arg),
@@ -226,6 +280,21 @@ fn unix_timestamp_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(Sql
     Ok((SqlType::decimal(16 + u32::from(digits), digits), true))
 }
 
+/// Seconds of an argument. The fraction of a DOUBLE is cut to microseconds in binary, before it becomes a decimal.
+fn seconds_of<'f>(arg: &'f Expr, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Option<Decimal>> {
+    if arg.class() != Class::Real {
+        return arg.decimal(cx);
+    }
+    let Some(v) = arg.real(cx)? else { return Ok(None) };
+    let size = v.abs();
+    let whole = size.floor();
+    let micros = ((size - whole) * 1e6) as u64;
+    let fraction = Decimal::from_parts(false, u128::from(micros), 6);
+    let whole = Decimal::from_f64(whole).unwrap_or_else(|bound| bound);
+    let number = whole.add(&fraction).unwrap_or(whole);
+    Ok(Some(if v < 0.0 { number.neg() } else { number }))
+}
+
 /// Unix times end with the year 2038 here, as in MariaDB 10.11.
 const UNIX_TIME_MAX: i64 = i32::MAX as i64;
 
@@ -276,7 +345,7 @@ fn from_unixtime_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(Sql
 }
 
 fn from_unixtime<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
-    let v = given!(args[0].decimal(cx)?);
+    let v = given!(seconds_of(&args[0], cx)?);
     let micros =
         v.mul(&Decimal::from_i64(1_000_000)).map_or(i64::MAX, |m| m.truncate(0).to_i64().unwrap_or(i64::MAX));
     if micros < 0 {
@@ -291,7 +360,7 @@ fn from_unixtime<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_,
     match args.get(1) {
         None => Ok(Value::DateTime(local.cut(ty.decimals))),
         Some(pattern) => {
-            let pattern = given!(pattern.text(cx)?);
+            let pattern = given!(super::dateformat::pattern_of(pattern, ty, cx)?);
             let names = (cx.session.vars.time_names, ty);
             let text = super::dateformat::format(local, local.time(), &pattern, names);
             Ok(or_null(text, |text| Value::Bytes(text.into())))
@@ -380,7 +449,7 @@ fn sec_to_time_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlTyp
 }
 
 fn sec_to_time<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
-    let seconds = given!(args[0].decimal(cx)?);
+    let seconds = given!(seconds_of(&args[0], cx)?);
     let micros = match seconds.mul(&Decimal::from_i64(1_000_000)).map(|m| m.truncate(0).to_i64()) {
         Ok(Ok(v)) => i128::from(v),
         _ if seconds.is_negative() => i128::from(i64::MIN),
@@ -447,6 +516,7 @@ fn as_result(ty: &SqlType, v: DateTime, with_time: bool) -> Value {
         _ => {
             let mut out = Vec::new();
             if with_time {
+                let v = v.cut(ty.decimals);
                 text::append_datetime(&mut out, v, text_digits(ty, v.micros));
             } else {
                 text::append_date(&mut out, v.date);

@@ -1,5 +1,7 @@
 //! Functions of numbers.
 
+use std::sync::LazyLock;
+
 use keel_base::{SqlResult, errors};
 use keel_value::temporal::Interval;
 use keel_value::types::{Class, Format, NOT_FIXED};
@@ -301,6 +303,9 @@ fn rounding_type(args: &[Expr], rounds: bool) -> SqlResult<(SqlType, bool)> {
     Ok((ty, any_nullable(args)))
 }
 
+/// Digits that ROUND() and TRUNCATE() look at: beyond any exponent of a DOUBLE.
+const DIGITS_MAX: i64 = 400;
+
 fn round<'f>(
     ty: &'f SqlType,
     args: &'f [Expr],
@@ -308,7 +313,7 @@ fn round<'f>(
     rounds: bool,
 ) -> SqlResult<Value> {
     let digits = match args.get(1) {
-        Some(arg) => given!(arg.int64(cx)?).clamp(-80, 80) as i32,
+        Some(arg) => given!(arg.int64(cx)?).clamp(-DIGITS_MAX, DIGITS_MAX) as i32,
         None => 0,
     };
     if matches!(args[0].class(), Class::Time | Class::DateTime) {
@@ -341,7 +346,7 @@ fn round<'f>(
         }
         Class::Decimal => {
             let v = given!(args[0].decimal(cx)?);
-            let digits = digits.min(38);
+            let digits = digits.clamp(-80, 38);
             let cut = if rounds { v.round(digits) } else { v.truncate(digits) };
             Value::Decimal(cut.round(i32::from(ty.decimals)))
         }
@@ -353,15 +358,25 @@ fn decimal_of(v: i128) -> Decimal {
     Decimal::from_parts(v < 0, v.unsigned_abs(), 0)
 }
 
+/// The double that is nearest to a power of ten; infinity beyond the largest.
+fn power_of_ten(exponent: usize) -> f64 {
+    static POWERS: LazyLock<Vec<f64>> = LazyLock::new(|| {
+        (0..=f64::MAX_10_EXP).map(|n| format!("1e{n}").parse().expect("a number")).collect()
+    });
+    POWERS.get(exponent).copied().unwrap_or(f64::INFINITY)
+}
+
 /// A double at so many digits after the point, as MariaDB computes it: scaled, ties to even.
 fn round_real(v: f64, digits: i32, rounds: bool) -> f64 {
-    let unit = 10f64.powi(digits.abs());
+    let unit = power_of_ten(digits.unsigned_abs() as usize);
     let scaled = if digits < 0 { v / unit } else { v * unit };
     if !scaled.is_finite() || !unit.is_finite() {
         return if digits < 0 { 0.0 } else { v };
     }
     let cut = if rounds { scaled.round_ties_even() } else { scaled.trunc() };
-    if digits < 0 { cut * unit } else { cut / unit }
+    let result = if digits < 0 { cut * unit } else { cut / unit };
+    // MariaDB prints infinity as 0.
+    if result.is_finite() { result } else { 0.0 }
 }
 
 fn sign<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
