@@ -73,7 +73,9 @@ impl Target<'_> {
                     out.push(Found { column, condition, predicate: number, whole: true });
                 }
             }
-            Node::Like { negated: false, collation, value, pattern, escape } => {
+            Node::Like { negated: false, collation, value, pattern, escape }
+                if !matches!(escape, Some('%' | '_')) =>
+            {
                 if let Some(column) = self.own_column(value)
                     && bounds::takes_like(&self.table.columns[column].ty)
                     && self.table.columns[column].ty.collation == *collation

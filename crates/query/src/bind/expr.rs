@@ -7,7 +7,7 @@ use keel_sql::ast::{self, BinaryOp, CastType, IsTest, LiteralValue, UnaryOp};
 use keel_storage::runtime::fiber;
 use keel_value::collation::{self, Charset};
 use keel_value::types::Class;
-use keel_value::{CollationId, Decimal, FixedKind, SqlType, TypeKind, Value, convert};
+use keel_value::{CollationId, Decimal, FixedKind, SqlMode, SqlType, TypeKind, Value, convert};
 
 use super::{Binder, literal};
 use crate::catalog::ColumnDefault;
@@ -15,8 +15,8 @@ use crate::expr::typing::{self, STRING_DECIMALS};
 use crate::expr::{
     ArithOp, BitOp, CompareOp, Comparison, Derivation, Expr, Node, TruthTest, compare, one_of,
 };
-use crate::func::json;
 use crate::func::numeric::is_extreme_of_texts;
+use crate::func::{self, json};
 use crate::join::disjunct;
 use crate::stack::with_room;
 
@@ -706,17 +706,41 @@ impl Binder<'_> {
         Ok(())
     }
 
+    /// The escape character that a constant gives: the backslash where it is NULL or, unless it is no escape, empty.
     fn escape_character(&mut self, tree: &ast::Expr) -> SqlResult<Option<char>> {
         let before = std::mem::replace(&mut self.pins_literals, true);
         let bound = self.scalar(tree);
         self.pins_literals = before;
-        match bound?.node {
-            Node::Constant(Value::Bytes(bytes)) => {
-                let text = String::from_utf8_lossy(&bytes);
-                let mut chars = text.chars();
-                let first = chars.next();
-                if chars.next().is_some() { Err(errors::wrong_arguments("ESCAPE")) } else { Ok(first) }
+        let bound = bound?;
+        let value = match &bound.node {
+            Node::Constant(value) => Some(value.clone()),
+            // The plan of a prepared statement fits this value alone.
+            Node::Param(index) => {
+                self.cacheable = false;
+                Some(self.cx.params.values.get(*index as usize).cloned().unwrap_or(Value::Null))
             }
+            Node::UserVar(name, false) => {
+                let known = self.cx.session.user_variables.get(name);
+                Some(known.map_or(Value::Null, |variable| variable.value.clone()))
+            }
+            _ => func::datetime::constant_value(&self.cx, &bound),
+        };
+        let Some(value) = value else { return Err(errors::wrong_arguments("ESCAPE")) };
+        if value.is_null() {
+            return Ok(Some('\\'));
+        }
+        let mut bytes = Vec::new();
+        convert::to_text(value.as_ref(), &bound.ty, &mut bytes);
+        let utf8 = match bound.ty.is_text() {
+            true => collation::convert(bound.ty.collation.charset(), Charset::Utf8mb4, &bytes).0,
+            false => bytes.into(),
+        };
+        let text = String::from_utf8_lossy(&utf8);
+        let mut chars = text.chars();
+        let no_backslash = self.cx.session.vars.sql_mode.has(SqlMode::NO_BACKSLASH_ESCAPES);
+        match (chars.next(), chars.next()) {
+            (None, _) if !no_backslash => Ok(Some('\\')),
+            (Some(escape), None) => Ok(Some(escape)),
             _ => Err(errors::wrong_arguments("ESCAPE")),
         }
     }

@@ -112,6 +112,11 @@ impl Charset {
         matches!(self, Charset::Binary | Charset::Ascii | Charset::Utf8mb3 | Charset::Utf8mb4)
     }
 
+    /// Whether its characters are all of Unicode, or of its first plane.
+    pub fn is_unicode(self) -> bool {
+        matches!(self, Charset::Utf8mb3 | Charset::Utf8mb4) || self.is_wide()
+    }
+
     /// The most octets of one character.
     #[inline]
     pub const fn max_bytes(self) -> u32 {

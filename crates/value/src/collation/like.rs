@@ -120,7 +120,9 @@ impl<W: Weigh> Matcher<W> {
 
     fn token(&self, pattern: &[u8]) -> (Token, usize) {
         let (code, len) = self.charset.decode(pattern).unwrap_or((u32::MAX, 1));
-        if Some(code) == self.escape && len < pattern.len() {
+        // A wildcard that is the escape character stays a wildcard; only Unicode takes `_` for the escape first.
+        let is_wildcard = code == 0x25 || code == 0x5F && !self.charset.is_unicode();
+        if Some(code) == self.escape && len < pattern.len() && !is_wildcard {
             let (weight, next) = self.weigher.first(&pattern[len..]);
             return (Token::Weight(weight), len + next);
         }
