@@ -355,6 +355,9 @@ pub fn prepare(core: &mut Core, text: &[u8]) -> SqlResult<Prepared> {
     let heap_start = heap::of_fiber();
     let parsed = keel_sql::parse(text, &options)?;
     let params = parsed.param_count as usize;
+    if u16::try_from(params).is_err() {
+        return Err(errors::ps_many_param());
+    }
     if matches!(
         parsed.statement,
         Statement::Prepare { .. }

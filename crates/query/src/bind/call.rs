@@ -196,7 +196,7 @@ impl Binder<'_> {
                 }
                 let mut args = take(args);
                 let (date, months) = (args.next().expect("2"), args.next().expect("2"));
-                self.date_arithmetic(date, months, IntervalUnit::Month, false)
+                self.date_arithmetic(date, months, IntervalUnit::Month, false)?
             }
             "nullif" => {
                 if args.len() != 2 {
@@ -254,7 +254,7 @@ impl Binder<'_> {
                 }
                 let mut args = take(args);
                 let (date, days) = (args.next().expect("2"), args.next().expect("2"));
-                self.date_arithmetic(date, days, IntervalUnit::Day, name.starts_with("sub"))
+                self.date_arithmetic(date, days, IntervalUnit::Day, name.starts_with("sub"))?
             }
             "name_const" => {
                 if args.len() != 2 {
@@ -305,8 +305,9 @@ impl Binder<'_> {
         amount: Expr,
         unit: IntervalUnit,
         subtract: bool,
-    ) -> Expr {
+    ) -> SqlResult<Expr> {
         use IntervalUnit as U;
+        typing::refuse_interval(&date)?;
         let days_only = matches!(unit, U::Day | U::Week | U::Month | U::Quarter | U::Year | U::YearMonth);
         let micros = matches!(
             unit,
@@ -345,7 +346,7 @@ impl Binder<'_> {
         };
         let derivation = if ty.is_string() { Derivation::Coercible } else { Derivation::Numeric };
         let node = Node::DateArith { date: Box::new(date), amount: Box::new(amount), unit, subtract };
-        Expr { node, ty, nullable: true, derivation }
+        Ok(Expr { node, ty, nullable: true, derivation })
     }
 
     pub(super) fn extract(&mut self, unit: IntervalUnit, tree: &ast::Expr) -> SqlResult<Expr> {

@@ -165,11 +165,11 @@ impl Binder<'_> {
             T::Collate { expr, collation } => self.collate(expr, collation),
             T::DateArithmetic { expr, amount, unit, subtract } => {
                 let (date, amount) = (self.scalar(expr)?, self.scalar(amount)?);
-                Ok(self.date_arithmetic(date, amount, *unit, *subtract))
+                self.date_arithmetic(date, amount, *unit, *subtract)
             }
             T::TimestampAdd { unit, amount, expr } => {
                 let (date, amount) = (self.scalar(expr)?, self.scalar(amount)?);
-                Ok(self.date_arithmetic(date, amount, *unit, false))
+                self.date_arithmetic(date, amount, *unit, false)
             }
             T::Function(call) => self.call(call),
             T::Extract { unit, expr } => self.extract(*unit, expr),

@@ -442,6 +442,39 @@ pub fn refuse_fixed(operand: &Expr, op: &str) -> SqlResult<()> {
     }
 }
 
+/// Whether an operand is of a type that functions of dates refuse: addresses, UUIDs and JSON.
+fn is_no_date(operand: &Expr) -> bool {
+    operand.ty.is_fixed() || operand.ty.is_string() && operand.ty.format == Format::Json
+}
+
+/// 4079 where an operand can be no date.
+pub fn refuse_no_date(operand: &Expr, op: &str) -> SqlResult<()> {
+    match is_no_date(operand) {
+        true => Err(errors::illegal_parameter_data_type_for_operation(convert::type_name(&operand.ty), op)),
+        false => Ok(()),
+    }
+}
+
+/// 4078 where one of two operands can be no date.
+pub fn refuse_pair(a: &Expr, b: &Expr, op: &str) -> SqlResult<()> {
+    if !is_no_date(a) && !is_no_date(b) {
+        return Ok(());
+    }
+    let (a, b) = (convert::type_name(&a.ty), convert::type_name(&b.ty));
+    Err(errors::illegal_parameter_data_types2_for_operation(a, b, op))
+}
+
+/// 4078 where an interval is added to what can be no date.
+pub fn refuse_interval(date: &Expr) -> SqlResult<()> {
+    match is_no_date(date) {
+        true => {
+            let ty = convert::type_name(&date.ty);
+            Err(errors::illegal_parameter_data_types2_for_operation(ty, "interval", "date_add_interval"))
+        }
+        false => Ok(()),
+    }
+}
+
 /// 4078 where a condition is an address or UUID, which is neither true nor false: asked as a comparison with a number.
 pub fn refuse_condition(condition: &Expr, number: &str, op: &str) -> SqlResult<()> {
     match condition.ty.is_fixed() {

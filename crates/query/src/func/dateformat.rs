@@ -260,6 +260,7 @@ fn parts_of(pattern: &[u8]) -> (bool, bool, bool) {
 }
 
 fn str_to_date_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    typing::refuse_pair(&args[0], &args[1], "str_to_date")?;
     let ty = match &args[1].node {
         Node::Constant(Value::Bytes(pattern)) => match parts_of(pattern) {
             (_, false, _) => SqlType::new(TypeKind::Date),

@@ -6,10 +6,10 @@ use keel_value::temporal::{Moment, ParsedDateTime, ParsedSpan};
 use keel_value::types::Class;
 use keel_value::{DateTime, SqlType, Time, Value};
 
-use super::datetime::{time_fraction_of, unit_of};
+use super::datetime::{time_fraction_of, unit_name, unit_of};
 use super::{Function, function, given, int, locale, or_null};
 use crate::bind::BindContext;
-use crate::expr::typing::{int_type, string_type};
+use crate::expr::typing::{self, int_type, string_type};
 use crate::expr::{EvalContext, Expr};
 
 /// The functions of this subject.
@@ -135,6 +135,7 @@ fn time_to_sec<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, '
 }
 
 fn extract_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    typing::refuse_no_date(&args[1], &format!("extract({})", unit_name(unit_of(&args[0]))))?;
     use IntervalUnit as U;
     // What is no date may be a span of ten thousand years.
     let days = if matches!(args[1].class(), Class::Date | Class::DateTime | Class::Time) { 2 } else { 7 };

@@ -47,8 +47,8 @@ pub const FUNCTIONS: &[Function] = &[
     function!("makedate", 2, 2, |_, _| Ok((SqlType::new(TypeKind::Date), true)), makedate),
     function!("maketime", 3, 3, maketime_type, maketime),
     function!("sec_to_time", 1, 1, sec_to_time_type, sec_to_time),
-    function!("addtime", 2, 2, addtime_type, |ty, a, cx| addtime(ty, a, cx, 1)),
-    function!("subtime", 2, 2, addtime_type, |ty, a, cx| addtime(ty, a, cx, -1)),
+    function!("addtime", 2, 2, |cx, a| addtime_type(cx, a, "addtime"), |ty, a, cx| addtime(ty, a, cx, 1)),
+    function!("subtime", 2, 2, |cx, a| addtime_type(cx, a, "subtime"), |ty, a, cx| addtime(ty, a, cx, -1)),
     function!("timediff", 2, 2, timediff_type, timediff),
     function!("datediff", 2, 2, |_, _| Ok((int(8), true)), datediff),
     function!("timestampdiff", 3, 3, |_, _| Ok((SqlType::bigint().with_length(21), true)), timestampdiff),
@@ -458,7 +458,8 @@ fn sec_to_time<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, '
     Ok(Value::Time(bounded_time(micros, "seconds", || seconds.to_string(), cx)?.cut(ty.decimals)))
 }
 
-fn addtime_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn addtime_type(cx: &BindContext<'_>, args: &mut [Expr], name: &str) -> SqlResult<(SqlType, bool)> {
+    typing::refuse_pair(&args[0], &args[1], name)?;
     let digits = args.iter().map(time_fraction_of).max().unwrap_or(0);
     let ty = match args[0].class() {
         Class::Date | Class::DateTime => SqlType::temporal(TypeKind::DateTime, digits),

@@ -208,11 +208,15 @@ pub(crate) fn cell_of<'f>(args: &[Expr], cx: &EvalContext<'_, 'f>) -> Option<&'f
 
 /// Whether addresses and UUIDs are no arguments of it: functions of numbers and dates.
 pub(crate) fn refuses_fixed(function: &Function) -> bool {
-    const TEXT_TOO: &[&str] =
-        &["greatest", "least", "crc32", "crc32c", "interval", "format", "length", "char", "bit_count"];
+    // The last three report it in their own way.
+    const TEXT_TOO: &[&str] = &[
+        "greatest", "least", "crc32", "crc32c", "interval", "format", "length", "char", "extract", "addtime",
+        "subtime",
+    ];
     let of_numbers = [numeric::FUNCTIONS, datetime::FUNCTIONS, dateparts::FUNCTIONS];
-    of_numbers.iter().any(|table| table.iter().any(|f| f.name == function.name))
-        && !TEXT_TOO.contains(&function.name)
+    function.name == "bit_count"
+        || of_numbers.iter().any(|table| table.iter().any(|f| f.name == function.name))
+            && !TEXT_TOO.contains(&function.name)
 }
 
 /// Whether any argument may be NULL.

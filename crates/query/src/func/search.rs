@@ -257,12 +257,16 @@ fn char_of<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) 
             out.extend_from_slice(&ty.collation.charset().padded(&bytes[skip..]));
         }
     }
-    let good = if ty.is_text() { collation::well_formed_len(ty.collation, &out) } else { out.len() };
+    let is_checked = ty.is_text() && ty.collation.charset() != collation::Charset::Ascii;
+    let good = if is_checked { collation::well_formed_len(ty.collation, &out) } else { out.len() };
     if good < out.len() {
         let bad = out[good..].iter().take(BAD_OCTETS_SHOWN);
         let shown: String = bad.map(|octet| format!("{octet:02X}")).collect();
         cx.warn(errors::invalid_character_string(ty.collation.charset().name(), shown))?;
-        return Ok(Value::Null);
+        if cx.session.is_strict() {
+            return Ok(Value::Null);
+        }
+        out.truncate(good);
     }
     Ok(Value::Bytes(out.into()))
 }

@@ -4,13 +4,13 @@ use std::fmt::Write;
 
 use keel_base::{SqlError, SqlResult, errors};
 use keel_value::collation::{Charset, convert};
-use keel_value::types::Class;
+use keel_value::types::{Class, Format};
 use keel_value::{DateTime, SqlType, Value, ValueRef};
 
 use super::locale::Locale;
 use super::{Function, function, given, known_text, text_value};
 use crate::bind::BindContext;
-use crate::expr::typing::{string_type, text_chars};
+use crate::expr::typing::{self, string_type, text_chars};
 use crate::expr::{EvalContext, Expr};
 
 /// The functions of this subject.
@@ -111,7 +111,9 @@ fn parse(pattern: &[u8]) -> SqlResult<Vec<Part>> {
 }
 
 fn to_char_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
-    if !matches!(args[0].class(), Class::String | Class::Date | Class::Time | Class::DateTime) {
+    typing::refuse_fixed(&args[0], "to_char")?;
+    let is_json = args[0].ty.is_string() && args[0].ty.format == Format::Json;
+    if is_json || !matches!(args[0].class(), Class::String | Class::Date | Class::Time | Class::DateTime) {
         let what = "data type of first argument must be type date/datetime/time or string";
         return Err(refused(what.to_string()));
     }

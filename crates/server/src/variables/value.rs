@@ -121,7 +121,7 @@ pub fn shown(value: &Value) -> String {
             v.append_to(&mut out);
             String::from_utf8_lossy(&out).into_owned()
         }
-        Value::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        Value::Bytes(bytes) => shown_bytes(bytes),
         Value::Date(_) | Value::Time(_) | Value::DateTime(_) => "temporal".into(),
         Value::Fixed(v) => v.kind().name().into(),
     }
@@ -219,7 +219,7 @@ fn accept_set(variable: &Variable, value: &Value) -> SqlResult<Setting> {
         _ => return Err(wrong_type(variable)),
     };
     if let Value::Bytes(bytes) = value {
-        for word in String::from_utf8_lossy(bytes).split(',').map(str::trim_end).filter(|w| !w.is_empty()) {
+        for word in shown_bytes(bytes).split(',').map(str::trim_end).filter(|w| !w.is_empty()) {
             let place = variable.words.iter().position(|w| w.eq_ignore_ascii_case(word));
             bits |= 1 << place.ok_or_else(|| errors::wrong_value_for_var(variable.name, word))?;
         }
@@ -279,7 +279,7 @@ pub fn merge_flags(variable: &Variable, old: &str, changes: &str) -> SqlResult<S
 
 fn text_of(variable: &Variable, value: &Value) -> SqlResult<String> {
     match value {
-        Value::Bytes(bytes) => Ok(String::from_utf8_lossy(bytes).into_owned()),
+        Value::Bytes(bytes) => Ok(shown_bytes(bytes)),
         Value::Null => Err(wrong_value(variable, value)),
         _ => Err(wrong_type(variable)),
     }
@@ -334,6 +334,14 @@ pub fn parse_size(text: &str) -> Option<Value> {
     }
     let number = u128::from(digits.parse::<u64>().ok()?) << shift;
     Some(Value::UInt(u64::try_from(number).unwrap_or(u64::MAX)))
+}
+
+/// A value as text. Bytes that are not UTF-8 are written as `\xNN`, as messages show them.
+fn shown_bytes(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text.to_owned(),
+        Err(_) => keel_value::convert::printable_text(keel_value::CollationId::BINARY, bytes),
+    }
 }
 
 #[cfg(test)]

@@ -281,6 +281,12 @@ pub fn type_name(ty: &SqlType) -> String {
     }
     let name = ty.sql_name();
     let word = name.split(['(', ' ']).next().unwrap_or(&name);
+    // TEXT has the name of BLOB there.
+    let blob = if ty.is_blob() { word.replace("text", "blob") } else { String::new() };
+    let word = if ty.is_blob() { &blob } else { word };
+    if ty.format == Format::Json && ty.is_string() {
+        return format!("{word}/json");
+    }
     if ty.unsigned && ty.is_integer() { format!("{word} unsigned") } else { word.to_string() }
 }
 

@@ -163,6 +163,7 @@ pub(super) fn temporal<'a>(
     };
     let (cell, lost) = match stored {
         Ok(stored) => stored,
+        Err(_) if is_refused_zero(to, from, value, context) => (zero_of(to), Some(Lost::Range)),
         Err(_) => (zero_of(to), Some(Lost::Value)),
     };
     let incorrect = |out_of_range: bool| {
@@ -182,6 +183,17 @@ pub(super) fn temporal<'a>(
         Some(problem) => bent(cell, problem),
         None => (Cell::Owned(cell), None),
     }
+}
+
+/// Whether a value is the zero date that NO_ZERO_DATE keeps out of a DATE or DATETIME: a warning calls it out of range.
+#[cold]
+fn is_refused_zero(to: &SqlType, from: &SqlType, value: ValueRef<'_>, context: &StoreContext<'_>) -> bool {
+    let rules = DateRules::of(context.mode);
+    if !rules.no_zero_date || !matches!(to.kind, TypeKind::Date | TypeKind::DateTime) {
+        return false;
+    }
+    let lenient = DateRules { no_zero_date: false, ..rules };
+    read_datetime(value, from, context, lenient).is_ok_and(|reading| reading.value.is_zero())
 }
 
 /// What an assignment loses.
