@@ -195,7 +195,9 @@ impl Follow for Copier<'_> {
                 self.duplicates += 1;
                 txn.rollback_to(before).map_err(engine_error)?;
             }
-            Written::Duplicate(position) => return Err(duplicate_error(copy, position, &row)),
+            Written::Duplicate(position) => {
+                return Err(duplicate_error(copy, position, &row, &*session.vars.time_zone));
+            }
         }
         self.new = row;
         Ok(())

@@ -272,7 +272,7 @@ impl Database {
             session.let_others_run()?;
             let (unique_len, value) = split_payload(payload);
             if unique_len != 0 && last_unique == key[..unique_len] {
-                let print = |row: &[u8]| duplicate_error(built, position, row);
+                let print = |row: &[u8]| duplicate_error(built, position, row, &*session.vars.time_zone);
                 let error = reading.get(built.rows(), &key[unique_len..], Read::Snapshot, print);
                 return Err(error.map_err(engine_error)?.unwrap_or_else(|| errors::dup_entry("?", "?")));
             }
@@ -323,7 +323,7 @@ impl Follow for NewIndexes<'_> {
 
     fn put_in(
         &mut self,
-        _: &mut Session,
+        session: &mut Session,
         txn: &mut Txn,
         key: &[u8],
         old: Option<&[u8]>,
@@ -346,7 +346,7 @@ impl Follow for NewIndexes<'_> {
             }
             let inserted = insert_entry(txn, index, OnDuplicate::LockShared, &mut self.buffers)?;
             if inserted == Insert::Duplicate {
-                return Err(duplicate_error(self.built, *position, new));
+                return Err(duplicate_error(self.built, *position, new, &*session.vars.time_zone));
             }
         }
         Ok(())

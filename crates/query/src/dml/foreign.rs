@@ -20,6 +20,7 @@ use keel_base::{SqlError, SqlResult, code, errors};
 use keel_storage::runtime::fiber;
 use keel_storage::{RangeEnd, Read, Scan, ScanRange, Txn};
 use keel_value::row::RowRef;
+use keel_value::temporal::{Utc, Zone};
 use keel_value::{SqlType, Value, key};
 
 use super::assign::write_row;
@@ -340,6 +341,10 @@ impl<'f> Ties<'f> {
                 return Err(errors::get_errmsg(DEPTH_EXCEEDED, &child.failure, "InnoDB"));
             }
             if !rows::lock_row(&child.table, txn, &primary, &mut old)? {
+                // The row that changes refers to itself: its old place is empty already.
+                if matches!(fate, Fate::Becomes(_)) && member == self.member {
+                    return Err(errors::row_is_referenced(&child.failure));
+                }
                 continue;
             }
             match is_delete {
@@ -348,6 +353,14 @@ impl<'f> Ties<'f> {
             }
         }
         Ok(())
+    }
+
+    /// The session's time zone where it is known.
+    fn zone(&self) -> Arc<dyn Zone + Send + Sync> {
+        match &self.evaluator {
+            Some(session) => session.borrow().vars.time_zone.clone(),
+            None => Arc::new(Utc),
+        }
     }
 
     /// Whether a change from which this one follows has changed a row of the same table.
@@ -380,7 +393,7 @@ impl Work<'_, '_> {
         if self.ties.comes_back() {
             return Err(referenced());
         }
-        let follows = child.key.on_update == ForeignAction::Cascade;
+        let follows = matches!(fate, Fate::Becomes(_)) && child.key.on_update == ForeignAction::Cascade;
         let mut values: Vec<(usize, Value)> = Vec::with_capacity(child.columns.len());
         for (column, parent_column) in child.columns.iter().zip(&child.parent_columns) {
             let def = &table.columns[*column];
@@ -411,17 +424,17 @@ impl Work<'_, '_> {
         let (new, buffers) = (&self.new, &mut self.buffers);
         match rows::update(table, &child.touched, txn, primary, old, new, buffers, Some(self.ties))? {
             Written::Done => Ok(()),
-            Written::Duplicate(position) => Err(self.duplicate(position)),
+            Written::Duplicate(position) => Err(self.duplicate(position, old, follows)),
         }
     }
 
-    /// 1761: the change would make a duplicate.
+    /// 1761: the change would make a duplicate. It shows the parent's key, which the row has before it becomes NULL.
     #[cold]
-    fn duplicate(&self, position: usize) -> SqlError {
+    fn duplicate(&self, position: usize, old: &[u8], follows: bool) -> SqlError {
         let parent = self.ties.above.map(|ties| ties.member());
         let name = parent.map_or("", |parent| &*parent.table.name);
-        let row = RowRef::new(&self.child.table.layout, &self.new);
-        let entry = rows::printed_row_key(&self.child.table, self.child.index, &row);
+        let row = RowRef::new(&self.child.table.layout, if follows { &self.new } else { old });
+        let entry = rows::printed_row_key(&self.child.table, self.child.index, &row, &*self.ties.zone());
         let index = self.child.table.indexes.get(position).map_or("PRIMARY", |index| &*index.name);
         errors::foreign_duplicate_key(name, entry, &*self.child.table.name, index)
     }

@@ -615,7 +615,9 @@ impl Changer<'_> {
                 }
                 return Ok(true);
             }
-            Ok(Written::Duplicate(position)) => rows::duplicate_error(table, position, &self.new),
+            Ok(Written::Duplicate(position)) => {
+                rows::duplicate_error(table, position, &self.new, &*session.vars.time_zone)
+            }
             Err(error) => error,
         };
         let Some(savepoint) = savepoint.filter(|_| is_ignored(&error)) else { return Err(error) };

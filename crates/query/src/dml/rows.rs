@@ -4,6 +4,7 @@ use keel_base::{SqlError, SqlResult, errors};
 use keel_storage::{Insert, OnDuplicate, Read, Txn};
 use keel_value::ValueRef;
 use keel_value::row::RowRef;
+use keel_value::temporal::Zone;
 
 use super::entries::{self, EntryBuffers};
 use super::foreign::Ties;
@@ -284,16 +285,22 @@ pub(crate) fn lock_row(
 }
 
 /// A row's key in an index, as errors print it.
-pub(super) fn printed_row_key(table: &TableDef, position: usize, row: &RowRef<'_>) -> String {
-    table.indexes.get(position).map_or_else(String::new, |index| entries::printed_key(table, index, row))
+pub(super) fn printed_row_key(
+    table: &TableDef,
+    position: usize,
+    row: &RowRef<'_>,
+    zone: &dyn Zone,
+) -> String {
+    let printed = |index| entries::printed_key(table, index, row, zone);
+    table.indexes.get(position).map_or_else(String::new, printed)
 }
 
 /// 1062 for a row and the index in which it is a duplicate.
 #[cold]
-pub(crate) fn duplicate_error(table: &TableDef, position: usize, row: &[u8]) -> SqlError {
+pub(crate) fn duplicate_error(table: &TableDef, position: usize, row: &[u8], zone: &dyn Zone) -> SqlError {
     let Some(index) = table.indexes.get(position) else { return errors::dup_entry("?", "PRIMARY") };
     let view = RowRef::new(&table.layout, row);
-    errors::dup_entry(entries::printed_key(table, index, &view), &index.name)
+    errors::dup_entry(entries::printed_key(table, index, &view, zone), &index.name)
 }
 
 /// Keeps the table's AUTO_INCREMENT counter above a stored value; gives the value where it is one that counts.

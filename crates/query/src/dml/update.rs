@@ -318,7 +318,8 @@ impl Work<'_> {
             match written {
                 Written::Done => Ok(()),
                 Written::Duplicate(position) => {
-                    Err(rows::duplicate_error(table, position, &self.scratch.row))
+                    let zone = &*session.vars.time_zone;
+                    Err(rows::duplicate_error(table, position, &self.scratch.row, zone))
                 }
             }
         });
@@ -393,7 +394,9 @@ impl Work<'_> {
         let WriteScratch { row, buffers, .. } = &mut self.scratch;
         let error = match rows::update(table, touched, txn, primary, old, row, buffers, ties) {
             Ok(Written::Done) => return Ok(()),
-            Ok(Written::Duplicate(position)) => rows::duplicate_error(table, position, row),
+            Ok(Written::Duplicate(position)) => {
+                rows::duplicate_error(table, position, row, &*session.vars.time_zone)
+            }
             Err(error) => error,
         };
         if let Some(savepoint) = savepoint.filter(|_| is_ignored(&error)) {

@@ -50,7 +50,7 @@ impl Work<'_> {
                 Written::Done => self.stored(session, &table),
                 Written::Duplicate(position) => {
                     self.lose_auto_value(session)?;
-                    Err(rows::duplicate_error(&table, position, &self.row))
+                    Err(rows::duplicate_error(&table, position, &self.row, &*session.vars.time_zone))
                 }
             };
         }
@@ -105,7 +105,8 @@ impl Work<'_> {
             txn.rollback_to(savepoint).map_err(engine_error)?;
             if !displaces {
                 self.give_back_auto_value(session)?;
-                session.warn(rows::duplicate_error(table, position, &self.row));
+                let error = rows::duplicate_error(table, position, &self.row, &*session.vars.time_zone);
+                session.warn(error);
                 return Ok(());
             }
             let primary = self.buffers.existing.clone();
@@ -163,6 +164,7 @@ impl Work<'_> {
             }
             tested => tested?,
         }
+        let zone = session.vars.time_zone.clone();
         let txn = transaction(session);
         let savepoint = txn.savepoint();
         let (old, row, ties) = (&self.old, &self.row, self.ties.as_ref());
@@ -189,7 +191,7 @@ impl Work<'_> {
                 self.give_back(session)
             }
             Written::Duplicate(position) => {
-                let error = rows::duplicate_error(table, position, &self.row);
+                let error = rows::duplicate_error(table, position, &self.row, &*zone);
                 if self.plan.ignore && error.code == code::DUP_ENTRY {
                     txn.rollback_to(savepoint).map_err(engine_error)?;
                     session.warn(error);
