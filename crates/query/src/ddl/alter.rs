@@ -688,6 +688,9 @@ impl Alteration {
         if key.kind == KeyKind::Foreign {
             return self.add_foreign_key(session, key);
         }
+        if let Some(name) = key.constraint.as_ref().filter(|name| names::same(name, "PRIMARY")) {
+            return Err(errors::wrong_name_for_index(name));
+        }
         let taken =
             key.name.as_ref().is_some_and(|n| self.record.indexes.iter().any(|i| names::same(&i.name, n)));
         if key.if_not_exists

@@ -1,14 +1,14 @@
 //! CHECK constraints of CREATE and ALTER TABLE: names, and what a condition may say.
 
 use keel_base::{SqlError, SqlResult, code, errors};
-use keel_sql::ast;
+use keel_sql::ast::{self, IntervalUnit};
 
 use super::columns::scope_of;
 use super::kept::{self, Refusal};
 use crate::bind::{BindContext, Binder, Clause, ParamSource, display};
 use crate::catalog::check::{self, CheckConstraint, rename_columns};
 use crate::catalog::{Catalog, ColumnDef, ColumnDefault, TableRecord, names};
-use crate::expr::{Node, walk};
+use crate::expr::{Expr, Node, walk};
 use crate::func;
 use crate::session::Session;
 
@@ -162,7 +162,11 @@ fn validate(
         let mut refused = None;
         walk::visit(&bound, &mut |expr| {
             let found = match &expr.node {
-                Node::Call(function, _) if kept::varies(function) || is_of_statement(function.name) => {
+                Node::Call(function, args)
+                    if kept::varies(function)
+                        || is_of_statement(function.name) && !is_of_arguments(function.name, args)
+                        || is_of_session(function.name, args) =>
+                {
                     Some(not_allowed(kept::shown(function.name), name))
                 }
                 Node::UserVar(variable, _) | Node::AssignUserVar(variable, _) => {
@@ -187,6 +191,22 @@ fn validate(
 
 fn not_allowed(what: String, name: &str) -> SqlError {
     errors::generated_column_function_is_not_allowed(what, "CHECK", name)
+}
+
+/// Whether UNIX_TIMESTAMP() has an argument, whose time it gives.
+fn is_of_arguments(name: &str, args: &[Expr]) -> bool {
+    name == "unix_timestamp" && !args.is_empty()
+}
+
+/// Whether a function looks at variables of the session: its zone, its language or how it counts weeks.
+fn is_of_session(name: &str, args: &[Expr]) -> bool {
+    match name {
+        "dayname" | "monthname" | "from_unixtime" | "to_char" | "natural_sort_key" => true,
+        "date_format" => args.len() < 3,
+        "week" => args.len() < 2,
+        "extract" => func::datetime::unit_of(&args[0]) == IntervalUnit::Week,
+        _ => false,
+    }
 }
 
 /// Functions whose value belongs to the statement or the session, not to the row.

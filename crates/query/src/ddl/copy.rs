@@ -255,12 +255,29 @@ fn as_read(from: &SqlType, to: &SqlType, value: &Value) -> Option<(Value, SqlTyp
     Some((Value::Bytes(text.into()), ty))
 }
 
+/// Whether a text or binary value keeps its kind and collation. MariaDB then copies characters and reports spaces that are
+/// cut as lost data.
+fn is_shortened(from: &SqlType, to: &SqlType) -> bool {
+    let is_short =
+        matches!(from.kind, TypeKind::VarChar | TypeKind::VarBinary | TypeKind::Char | TypeKind::Binary);
+    is_short && from.kind == to.kind && from.collation == to.collation
+}
+
+/// A text that is too long for a VARCHAR of the same collation, cut to its length. None where nothing is cut.
+fn cut<'v>(from: &SqlType, to: &SqlType, value: &'v Value) -> Option<&'v [u8]> {
+    let Value::Bytes(bytes) = value else { return None };
+    if to.kind != TypeKind::VarChar || !is_shortened(from, to) || to.length >= from.length {
+        return None;
+    }
+    let kept = keel_value::collation::substring(to.collation, bytes, 0, to.length as usize);
+    (kept.len() < bytes.len()).then_some(kept)
+}
+
 /// What copying a column says where storing a value would say something else.
 fn of_copy(error: SqlError, from: &SqlType, to: &ColumnDef, row: u64) -> SqlError {
-    let varies = |ty: &SqlType| matches!(ty.kind, TypeKind::VarChar | TypeKind::VarBinary);
     match error.code {
-        code::DATA_TOO_LONG if varies(from) && varies(&to.ty) => errors::warn_data_truncated(&*to.name, row),
-        code::TRUNCATED_WRONG_VALUE if to.ty.kind == TypeKind::Date => {
+        code::DATA_TOO_LONG if is_shortened(from, &to.ty) => errors::warn_data_truncated(&*to.name, row),
+        code::TRUNCATED_WRONG_VALUE if to.ty.kind == TypeKind::Date && from.kind != TypeKind::Year => {
             let message = error.message.replacen("Incorrect date value", "Incorrect datetime value", 1);
             SqlError { message: message.into(), ..error }
         }
@@ -367,6 +384,14 @@ impl Copier<'_> {
             }
             session.warn(error);
             return Ok(super::implicit_default(&to.ty));
+        }
+        if let Some(kept) = cut(&from.ty, &to.ty, &value) {
+            let error = errors::warn_data_truncated(&*to.name, session.current_row);
+            if session.is_strict() && !self.ignore {
+                return Err(error);
+            }
+            session.warn(error);
+            return Ok(Value::bytes(kept));
         }
         let read = match as_number(session, &from.ty, &to.ty, &value, self.ignore)? {
             None => as_read(&from.ty, &to.ty, &value),

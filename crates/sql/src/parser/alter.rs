@@ -237,7 +237,10 @@ impl Parser<'_> {
         self.accept_kw(Kw::COLUMN);
         let if_exists = self.if_exists()?;
         let old = self.ident()?;
-        let column = Box::new(if change { self.column_def()? } else { self.column_after(old.clone())? });
+        self.no_references = true;
+        let column = if change { self.column_def() } else { self.column_after(old.clone()) };
+        self.no_references = false;
+        let column = Box::new(column?);
         let position = self.column_position()?;
         Ok(AlterAction::ChangeColumn { if_exists, old, column, position })
     }

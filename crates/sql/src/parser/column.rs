@@ -245,6 +245,7 @@ impl Parser<'_> {
                 self.advance();
                 column.invisible = true;
             }
+            Kw::REFERENCES if self.no_references => return Err(self.unexpected()),
             Kw::REFERENCES => column.references = Some(Box::new(self.references()?)),
             Kw::CONSTRAINT | Kw::CHECK => {
                 if self.accept_kw(Kw::CONSTRAINT) && !self.at_kw(Kw::CHECK) {

@@ -200,6 +200,8 @@ struct Parser<'a> {
     into_late: bool,
     /// The last query of the set operations that were read stood in parentheses: behind it there is no lock clause.
     last_in_brackets: bool,
+    /// Inside MODIFY or CHANGE, whose columns take no REFERENCES.
+    no_references: bool,
     /// Inside ON DUPLICATE KEY UPDATE, where VALUES is a function.
     in_on_duplicate: bool,
     /// An expression already read, with which the next primary begins: what followed an opening parenthesis turned out to be
@@ -281,6 +283,7 @@ impl<'a> Parser<'a> {
             into_here: false,
             first_next: false,
             into_late: false,
+            no_references: false,
             last_in_brackets: false,
             seed: None,
             compound: false,
