@@ -23,6 +23,7 @@ fn parameters_come_back_and_short_ones_are_malformed() {
             minute: 59,
             second: 58,
             micros: 5,
+            repeated: false,
         }),
     ];
     let mut out = Vec::new();
