@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use keel_base::{SqlResult, errors};
-use keel_sql::ast::{self, MaintainOp, Statement};
+use keel_sql::ast::{self, MaintainOp, Statement, TableRef};
 
 use crate::Database;
 use crate::account::Privileges;
@@ -96,6 +96,7 @@ impl Database {
                 Some((name, ..)) => name,
                 None => return false,
             },
+            Statement::Delete(delete) => return self.deletes_lasting(session, delete),
             Statement::CreateTable(create) => return !create.temporary || create.sequence.is_some(),
             Statement::DropTable(drop) if drop.temporary => return drop.sequence,
             Statement::DropTable(_)
@@ -111,18 +112,48 @@ impl Database {
             | Statement::AlterDatabase { .. }
             | Statement::DropDatabase { .. }
             | Statement::RenameTable { .. }
-            | Statement::CreateView(_)
-            | Statement::DropView { .. } => return true,
+            | Statement::CreateView(_) => return true,
+            Statement::DropView { names, .. } => {
+                return names.iter().any(|name| !self.is_own(session, name));
+            }
             _ => return false,
         };
-        let virtual_schema = |schema: &str| {
+        self.writes_lasting(session, written)
+    }
+
+    /// Whether a DELETE of several tables has a target that is none of the session's temporary tables. False if FROM lacks
+    /// a target, which is another error.
+    fn deletes_lasting(&self, session: &Session, delete: &ast::Delete) -> bool {
+        let mut stack: Vec<&TableRef> = delete.from.iter().collect();
+        let mut from = Vec::new();
+        while let Some(part) = stack.pop() {
+            match part {
+                TableRef::Join { left, right, .. } => stack.extend([&**left, &**right]),
+                TableRef::Table { name, alias, .. } => {
+                    from.push((alias.as_deref().unwrap_or(&name.name), name));
+                }
+                TableRef::Derived { .. } | TableRef::JsonTable(_) => {}
+            }
+        }
+        let means = |target: &ast::ObjectName, (alias, name): (&str, &ast::ObjectName)| {
+            let is_there = |db: &str| crate::ddl::schema_of(session, name).is_ok_and(|schema| *schema == *db);
+            alias == target.name && target.db.as_deref().is_none_or(is_there)
+        };
+        let mut is_lasting = false;
+        for target in &delete.targets {
+            let Some((_, name)) = from.iter().find(|part| means(target, **part)) else { return false };
+            is_lasting |= self.writes_lasting(session, name);
+        }
+        is_lasting
+    }
+
+    /// Whether a name is neither that of a temporary table nor in a database of the server's own tables.
+    fn writes_lasting(&self, session: &Session, name: &ast::ObjectName) -> bool {
+        let is_virtual = |schema: &str| {
             self.host().virtual_schemas().iter().any(|known| known.eq_ignore_ascii_case(schema))
         };
-        match crate::ddl::schema_of(session, written) {
-            Ok(schema) if virtual_schema(schema) => false,
-            Ok(_) => !self.is_own(session, written),
-            Err(_) => false,
-        }
+        crate::ddl::schema_of(session, name)
+            .is_ok_and(|schema| !is_virtual(schema) && !self.is_own(session, name))
     }
 
     /// Whether a name is that of a temporary table.

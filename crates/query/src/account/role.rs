@@ -171,6 +171,10 @@ impl Database {
             _ => role_name(session, role)?,
         };
         let role = role.to_string();
+        let catalog = self.catalog();
+        let accounts = &catalog.accounts;
+        // An error of the role precedes that of read_only.
+        available(session, accounts, accounts.user(&name.user, &name.host), &name, &role)?;
         self.change_accounts(session, |edit, session| {
             let account = edit.accounts.user(&name.user, &name.host);
             let default_role = available(session, &edit.accounts, account, &name, &role)?;
