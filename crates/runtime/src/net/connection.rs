@@ -27,6 +27,8 @@ pub struct Connection {
     /// Consumed bytes at the front of `input`.
     start: usize,
     output: Vec<u8>,
+    /// `flush` drops the output.
+    discards: bool,
     /// What stands between the network and both; most connections have none.
     layers: Option<Box<Layers>>,
     read_timeout: Option<Duration>,
@@ -41,6 +43,7 @@ impl Connection {
             input: Vec::new(),
             start: 0,
             output: Vec::new(),
+            discards: false,
             layers: None,
             read_timeout: None,
             write_timeout: None,
@@ -296,12 +299,20 @@ impl Connection {
         &mut self.output
     }
 
+    /// Whether `flush` drops the output instead of sending it.
+    pub fn discard_output(&mut self, on: bool) {
+        self.discards = on;
+    }
+
     /// Hands the output to the kernel; parks only while more than 64 KiB is unsent.
     pub fn flush(&mut self) -> io::Result<()> {
         let conn = self.conn();
         if conn.broken.get() {
             self.output.clear();
             return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        if self.discards {
+            self.output.clear();
         }
         if self.output.is_empty() {
             return Ok(());

@@ -118,7 +118,7 @@ impl ClientSession {
     }
 
     /// Runs the first statement of a text; gives where the next one begins.
-    fn one_text(&mut self, conn: &mut Connection, text: &[u8]) -> SqlResult<Option<usize>> {
+    pub(super) fn one_text(&mut self, conn: &mut Connection, text: &[u8]) -> SqlResult<Option<usize>> {
         let options = statement::parse_options(&self.core, false);
         let rows = LiteralRows::find(text, &options);
         self.core.admit_text(text, rows.is_some())?;

@@ -348,7 +348,10 @@ impl ClientSession {
                 let changes = self.is_known;
                 self.is_known = true;
                 self.log_connection(conn, if changes { "Change user" } else { "Connect" });
-                self.welcome(conn)
+                match self.welcome(conn) {
+                    After::Idle if !changes => self.run_init_connect(conn),
+                    after => after,
+                }
             }
             Err(error) => self.deny(conn, &error),
         }

@@ -10,6 +10,7 @@ mod cursor;
 pub mod digests;
 mod execute;
 mod handshake;
+mod init;
 mod logging;
 mod secure;
 
@@ -67,6 +68,8 @@ pub struct ClientSession {
     is_known: bool,
     /// The client has taken its leave, or was refused: its going is nothing to count.
     dismissed: bool,
+    /// A statement of `init_connect` failed.
+    init_failed: bool,
 }
 
 impl ClientSession {
@@ -89,6 +92,7 @@ impl ClientSession {
             released: false,
             is_known: false,
             dismissed: false,
+            init_failed: false,
         }
     }
 
@@ -272,6 +276,7 @@ impl net::Session for ClientSession {
             }
             let packet = std::mem::take(&mut self.packet);
             let after = match self.phase {
+                Phase::Ready if self.init_failed => self.report_failed_init(conn),
                 Phase::Ready => self.command(conn, &packet),
                 _ => self.authenticate(conn, &packet),
             };
@@ -280,7 +285,8 @@ impl net::Session for ClientSession {
                 self.packet = Vec::new();
             }
             self.room = None;
-            if self.flush(conn).is_err() || after == After::Close || self.core.client.is_killed() {
+            let is_killed = self.core.client.is_killed() && !self.init_failed;
+            if self.flush(conn).is_err() || after == After::Close || is_killed {
                 return After::Close;
             }
         }

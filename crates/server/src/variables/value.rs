@@ -145,6 +145,9 @@ pub fn accept(variable: &Variable, value: &Value) -> SqlResult<Accepted> {
         Kind::Set => accept_set(variable, value).map(Accepted::exactly),
         Kind::Flags => accept_flags(variable, value).map(Accepted::exactly),
         Kind::Text => match value {
+            Value::Null if matches!(variable.name, "init_connect" | "init_slave") => {
+                Ok(Accepted::exactly(Setting::text("")))
+            }
             Value::Null => Ok(Accepted::exactly(Setting::Null)),
             _ => Ok(Accepted::exactly(Setting::Text(text_of(variable, value)?.into()))),
         },
