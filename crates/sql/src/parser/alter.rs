@@ -60,6 +60,7 @@ impl Parser<'_> {
         let if_exists = self.if_exists()?;
         let table = self.object_name()?;
         let wait = self.lock_wait()?;
+        self.defined = Some(table.clone());
         let mut alter = AlterTable { online, ignore, if_exists, table, wait, actions: Vec::new() };
         if self.at(Tok::End) {
             return Ok(Statement::AlterTable(Box::new(alter)));
@@ -225,7 +226,7 @@ impl Parser<'_> {
             _ => {
                 self.accept_kw(Kw::COLUMN);
                 let if_exists = self.if_exists()?;
-                let name = self.ident()?;
+                let name = self.defined_column()?;
                 self.accept_any(&[Kw::RESTRICT, Kw::CASCADE]);
                 Ok(AlterAction::DropColumn { if_exists, name })
             }
@@ -236,7 +237,7 @@ impl Parser<'_> {
     fn alter_change(&mut self, change: bool) -> SqlResult<AlterAction> {
         self.accept_kw(Kw::COLUMN);
         let if_exists = self.if_exists()?;
-        let old = self.ident()?;
+        let old = self.defined_column()?;
         self.no_references = true;
         let column = if change { self.column_def() } else { self.column_after(old.clone()) };
         self.no_references = false;
@@ -256,7 +257,7 @@ impl Parser<'_> {
         }
         self.accept_kw(Kw::COLUMN);
         let if_exists = self.if_exists()?;
-        let name = self.ident()?;
+        let name = self.defined_column()?;
         let set = self.expect_any(&[Kw::SET, Kw::DROP])? == Kw::SET;
         self.expect_kw(Kw::DEFAULT)?;
         let default = if set { Some(self.default_value()?) } else { None };

@@ -169,8 +169,28 @@ impl Parser<'_> {
 
     /// A column's name, type and attributes.
     pub(super) fn column_def(&mut self) -> SqlResult<ColumnDef> {
-        let name = self.ident()?;
+        let name = self.defined_column()?;
         self.column_after(name)
+    }
+
+    /// A column's name in a definition, perhaps behind the names of its table and database.
+    pub(super) fn defined_column(&mut self) -> SqlResult<String> {
+        if self.accept(Tok::Dot) {
+            return self.ident();
+        }
+        let name = self.column_name()?;
+        let Some(defined) = &self.defined else { return Ok(name.column) };
+        if let (Some(db), Some(own)) = (&name.db, &defined.db)
+            && !db.eq_ignore_ascii_case(own)
+        {
+            return Err(errors::wrong_db_name(db));
+        }
+        if let Some(table) = &name.table
+            && !table.eq_ignore_ascii_case(&defined.name)
+        {
+            return Err(errors::wrong_table_name(table));
+        }
+        Ok(name.column)
     }
 
     /// Behind a column's name.

@@ -137,6 +137,7 @@ impl Parser<'_> {
         }
         if self.at(Tok::LParen) && !self.at_create_select() {
             self.advance();
+            self.defined = Some(table.name.clone());
             self.table_elements(&mut table)?;
             self.expect(Tok::RParen)?;
         }

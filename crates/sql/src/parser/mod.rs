@@ -190,6 +190,8 @@ struct Parser<'a> {
     literals: Vec<Literal>,
     param_count: u32,
     depth: u32,
+    /// The table that CREATE TABLE or ALTER TABLE is about: its name may stand before its columns' names.
+    defined: Option<crate::ast::ObjectName>,
     /// The query that begins next may have INTO.
     into_next: bool,
     /// So may the one being read.
@@ -279,6 +281,7 @@ impl<'a> Parser<'a> {
             param_count: 0,
             depth: 0,
             in_on_duplicate: false,
+            defined: None,
             into_next: false,
             into_here: false,
             first_next: false,
