@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
 use keel_query::account::{Account, Accounts, PUBLIC, Privileges, see, show};
+use keel_query::catalog::layout::Layout;
 use keel_sql::ast;
 
 use super::{Plain, Rows, varchar};
@@ -68,7 +69,8 @@ pub fn grants(core: &Core, whose: Option<&ast::Account>) -> SqlResult<Rows> {
         lines.extend(show::grants_of_role(accounts, PUBLIC));
     }
     let title = format!("Grants for {}", show::title(account));
-    let rows = lines.into_iter().map(|line| vec![text(line)]).collect();
+    let layout = Layout::of(&core.sql.vars);
+    let rows = lines.into_iter().map(|line| vec![text(layout.quoted(&line).into_owned())]).collect();
     Ok(Rows::plain(vec![Plain(&title, varchar(1024), false)], rows))
 }
 
@@ -82,8 +84,9 @@ pub fn create_user(core: &Core, whose: Option<&ast::Account>) -> SqlResult<Rows>
     check(core, &catalog.accounts, whose)?;
     let account = account.ok_or_else(errors::password_no_match)?;
     let title = format!("CREATE USER for {}", show::title(account));
-    let mut rows = vec![vec![text(show::create_user(account))]];
-    rows.extend(show::lifetime_of_expired(account).map(|line| vec![text(line)]));
+    let layout = Layout::of(&core.sql.vars);
+    let lines = std::iter::once(show::create_user(account)).chain(show::lifetime_of_expired(account));
+    let rows = lines.map(|line| vec![text(layout.quoted(&line).into_owned())]).collect();
     Ok(Rows::plain(vec![Plain(&title, varchar(1024), false)], rows))
 }
 
