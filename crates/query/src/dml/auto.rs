@@ -19,6 +19,8 @@ use crate::session::Session;
 pub(super) struct AutoValues {
     /// The next reserved value and how many there are.
     pub reserved: (u64, u64),
+    /// The same before the current row.
+    pub reserved_before: (u64, u64),
     /// Intervals reserved so far.
     intervals: u32,
     /// Rows of the first interval, or of the last one that came after it, that are still to come.

@@ -27,11 +27,14 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// The row that a value was made for is not stored: the next one takes it.
+    /// The row is not stored: the next one takes the value that was made for it. A value that the row gave itself leaves out
+    /// no reserved values.
     pub(super) fn give_back_auto_value(&mut self, session: &Session) -> SqlResult<()> {
         self.lose_auto_value(session)?;
-        if let Some(made) = self.auto.made.take() {
-            self.auto.reserved = (made, self.auto.reserved.1 + 1);
+        match self.auto.made.take() {
+            Some(made) => self.auto.reserved = (made, self.auto.reserved.1 + 1),
+            None if self.auto.explicit.is_some() => self.auto.reserved = self.auto.reserved_before,
+            None => {}
         }
         Ok(())
     }
@@ -53,6 +56,7 @@ impl Work<'_> {
     /// Puts the next AUTO_INCREMENT value where NULL or, usually, 0 was given.
     pub(super) fn make_auto_value(&mut self, session: &mut Session, expected: u64) -> SqlResult<()> {
         self.auto.made = None;
+        self.auto.reserved_before = self.auto.reserved;
         let table = &self.plan.table;
         let Some(auto) = table.auto_increment else { return Ok(()) };
         self.auto.next_row();
