@@ -36,6 +36,7 @@ pub(crate) struct NamedLocks {
 struct NamedLock {
     lock: Arc<TableLock>,
     write: bool,
+    is_view: bool,
 }
 
 /// A table under one of its names.
@@ -131,7 +132,8 @@ impl NamedLocks {
     }
 
     fn add(&mut self, locked: &Wanted) {
-        self.locks.push(NamedLock { lock: locked.what.lock().clone(), write: locked.write });
+        let is_view = matches!(locked.what, Lockable::View(_));
+        self.locks.push(NamedLock { lock: locked.what.lock().clone(), write: locked.write, is_view });
     }
 
     /// What it keeps, and how.
@@ -152,13 +154,13 @@ impl NamedLocks {
         self.locks.drain(..).for_each(|named| named.free());
     }
 
-    /// Gives back what belongs to a dropped table; with the last one LOCK TABLES is over.
+    /// Gives back what belongs to a dropped table; with the last one LOCK TABLES is over, whatever views are locked.
     fn forget(&mut self, lock: &Arc<TableLock>) {
         if let Some(place) = self.locks.iter().position(|named| Arc::ptr_eq(&named.lock, lock)) {
             self.locks.swap_remove(place).free();
             self.names.retain(|name| !Arc::ptr_eq(&name.lock, lock));
         }
-        if self.locks.is_empty() {
+        if self.locks.iter().all(|named| named.is_view) {
             self.release();
         }
     }
