@@ -69,6 +69,7 @@ fn columns() -> Arc<ResultColumns> {
         nullable: true,
         flags: bits,
         length: None,
+        as_number: false,
     };
     let text = SqlType::varchar(384, CollationId::UTF8MB4_GENERAL_CI).with_decimals(NOT_SPECIFIED);
     ResultColumns::new(vec![

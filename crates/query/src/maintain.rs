@@ -74,6 +74,7 @@ fn columns() -> Arc<ResultColumns> {
         nullable: true,
         flags: 0,
         length: None,
+        as_number: false,
     };
     ResultColumns::new(vec![
         column("Table", 128),

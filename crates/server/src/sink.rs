@@ -53,7 +53,7 @@ impl Encoded {
             append_definition(&mut packets, &wire_column(column, results, extended), results, &mut sequence);
         }
         let to = results.charset();
-        let columns = columns.iter().map(|column| send_column(&column.ty, to)).collect();
+        let columns = columns.iter().map(|column| send_column(&sent_type(column), to)).collect();
         Encoded { packets, columns, to }
     }
 }
@@ -93,6 +93,18 @@ pub fn message_in_results(message: &str, results: CollationId) -> Option<Vec<u8>
         }
     }
     Some(out)
+}
+
+/// The type by which a column's values go out.
+fn sent_type(column: &ColumnMeta) -> Cow<'_, SqlType> {
+    let ty = &column.ty;
+    match ty.kind {
+        _ if !column.as_number => Cow::Borrowed(ty),
+        // As text in both protocols.
+        TypeKind::Bit => Cow::Owned(SqlType::decimal(20, 0)),
+        TypeKind::Year => Cow::Owned(SqlType { zerofill: false, ..SqlType::new(TypeKind::SmallInt) }),
+        _ => Cow::Owned(SqlType { zerofill: false, ..ty.clone() }),
+    }
 }
 
 fn send_column(ty: &SqlType, to: Charset) -> SendColumn {

@@ -341,6 +341,7 @@ fn described_as(columns: Vec<(&'static str, SqlType, bool)>) -> Arc<ResultColumn
                     _ => 0,
                 },
                 length: None,
+                as_number: false,
             })
             .collect(),
     )

@@ -60,6 +60,8 @@ pub(crate) struct Block {
     pub windows: Option<WindowPlan>,
     /// The select list.
     pub project: Vec<Expr>,
+    /// The select list of the one group where no row can match, if that differs: see [`super::nothing`].
+    pub project_of_nothing: Option<Vec<Expr>>,
     /// All selected are columns of this slot, of types that go out as they are stored.
     pub direct: Option<(u16, Vec<usize>)>,
     /// DISTINCT over grouped rows.
@@ -188,6 +190,18 @@ impl Block {
                     self.gather_extremes(plan, session, &mut frame, limits.read, &mut grouper)?;
                 }
                 grouper.finish(session, &mut frame);
+                if let Some(project) = self.project_of_nothing.as_ref().filter(|_| empty) {
+                    if grouper.next(session, &mut frame)?
+                        && all_hold(&self.having, session, &frame)?
+                        && window.admit() == Some(true)
+                    {
+                        let mut cx = EvalContext::new(session, frame.view());
+                        let row: SqlResult<Vec<Value>> =
+                            project.iter().map(|e| Ok(e.eval(&mut cx)?.into_value())).collect();
+                        output.row(session, RowView::Values(&row?))?;
+                    }
+                    return Ok(window.counted());
+                }
                 self.finish(session, &mut frame, &mut window, output, |session, frame| {
                     while grouper.next(session, frame)? {
                         if all_hold(&self.having, session, frame)? {

@@ -18,7 +18,10 @@ use super::group::{
     place_keys, reads_from,
 };
 use super::loose::Loose;
-use super::metadata::{describe, item_name, kept_for_windows, of_view, shortened};
+use super::metadata::{
+    Passage, describe, goes_out_as_number, item_name, kept_for_windows, of_view, shortened,
+};
+use super::nothing::project_of_nothing;
 use super::{Body, CommonTable, ExplainFacts, SelectPlan, export, natural, recursive, semi, setop};
 use crate::access::KeyOrder;
 use crate::aggregate::AggregateKind;
@@ -432,6 +435,17 @@ pub(super) fn assemble(
     }
     let mut columns: Vec<ColumnMeta> =
         project.iter().zip(names).map(|(e, n)| describe(e, n, &scope.tables)).collect();
+    let is_held = !windows.is_empty() || select.options.distinct && (!is_grouped || !group_by.is_empty());
+    let by_keys = group_by.iter().any(|key| !key.is_constant()) && !select.rollup;
+    let passage = Passage { holds_aggregates: by_keys || !windows.is_empty(), holds_items: is_held };
+    for (meta, expr) in columns.iter_mut().zip(&project) {
+        meta.as_number = goes_out_as_number(expr, passage);
+    }
+    // Groups that come in an index's order need no temporary table.
+    let aggregated: Vec<usize> = (0..project.len())
+        .filter(|place| matches!(project[*place].node, Node::Aggregate(_)) && windows.is_empty())
+        .filter(|place| goes_out_as_number(&project[*place], Passage { holds_aggregates: false, ..passage }))
+        .collect();
     for (meta, of) in columns.iter_mut().zip(of_views) {
         of.into_iter().for_each(|(place, column)| of_view(meta, &scope.tables[place], column));
     }
@@ -533,6 +547,9 @@ pub(super) fn assemble(
     let wished = joined.ordered && !wishes.is_extreme && request.order.is_some() && group.is_some();
     let by_chance = group.as_ref().is_some_and(|plan| ordering_index(plan, &joined.source).is_some());
     let group = group.map(|plan| GroupPlan { streams: wished || by_chance, ..plan });
+    if group.as_ref().is_some_and(|plan| plan.streams) {
+        aggregated.iter().for_each(|place| columns[*place].as_number = true);
+    }
     let loose = group.as_ref().filter(|_| by_chance && row_filter.is_empty());
     let loose = loose.and_then(|plan| Loose::new(plan, &joined.source));
     let ordered = match &group {
@@ -560,7 +577,10 @@ pub(super) fn assemble(
         && project.iter().any(assigns)
         && !order.iter().any(|(e, _)| assigns(e));
     let unprojected = counts.then(|| Carry::new(from.lasting().map(order::Leaf::columns)));
+    let is_one_group = group.as_ref().is_some_and(|plan| plan.keys.is_empty()) && windows.is_none();
+    let of_nothing = is_one_group.then(|| project_of_nothing(&project, group_slot)).flatten();
     let block = Block {
+        project_of_nothing: of_nothing,
         slot_count: group_slot as usize + if windows.is_some() { 3 } else { 1 },
         once: scope.once,
         constants,

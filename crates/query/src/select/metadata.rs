@@ -84,6 +84,7 @@ pub(super) fn describe(expr: &Expr, name: Arc<str>, tables: &[ScopeTable]) -> Co
         nullable: expr.nullable,
         flags: 0,
         length: None,
+        as_number: false,
     };
     let Some(column) = expr.as_any_column() else {
         meta.flags = computed_flags(expr);
@@ -171,6 +172,31 @@ pub(super) fn kept_for_windows(meta: &mut ColumnMeta, expr: &mut Expr, grouped: 
         if meta.ty.is_text() {
             meta.ty.decimals = 0;
         }
+    }
+}
+
+/// What a query does with its rows before they go out.
+#[derive(Clone, Copy)]
+pub(super) struct Passage {
+    /// Rows are grouped by keys in a temporary table, which holds the aggregates in columns.
+    pub holds_aggregates: bool,
+    /// So are the other items, as DISTINCT and window functions need it.
+    pub holds_items: bool,
+}
+
+/// Whether an item's value goes out as a plain number although its type has a form of its own (ZEROFILL, YEAR, BIT): only
+/// columns show it, of a table or of a temporary one. Aggregates and window functions are not placed yet.
+pub(super) fn goes_out_as_number(expr: &Expr, passage: Passage) -> bool {
+    let ty = &expr.ty;
+    if !ty.zerofill && !ty.is_octets_of_bits() && ty.kind != TypeKind::Year {
+        return false;
+    }
+    match expr.node {
+        Node::Column(_) | Node::Outer { .. } | Node::Generated(..) | Node::Default(..) => false,
+        Node::Constant(_) | Node::Param(_) => false,
+        Node::Aggregate(_) => !passage.holds_aggregates,
+        Node::Window(_) => !ty.is_octets_of_bits(),
+        _ => !passage.holds_items,
     }
 }
 

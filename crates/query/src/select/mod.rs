@@ -25,6 +25,7 @@ mod memo;
 mod merge;
 mod metadata;
 mod natural;
+mod nothing;
 mod recursive;
 mod run;
 mod semi;

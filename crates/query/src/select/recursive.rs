@@ -428,7 +428,7 @@ fn convert(
         // A column that is NULL in the anchors is text without room.
         return Ok(Value::bytes(b""));
     }
-    let today = if ty.is_temporal() { session.now_local().date } else { Date::default() };
+    let today = if ty.is_temporal() { session.base_day() } else { Date::default() };
     let context = session.store_context(session.is_strict(), today);
     let target = Target { db: "", table: "", column: name, row };
     match keel_value::convert::store(ty, from, value.as_ref(), &context) {

@@ -157,6 +157,7 @@ pub(super) fn plan(
     let (types, derivations) = common_types(binder, &root)?;
     convert(&mut root, &types);
     for (meta, (ty, nullable)) in columns.iter_mut().zip(&types) {
+        meta.as_number = false;
         meta.ty = ty.clone();
         meta.nullable = *nullable;
         meta.flags = 0;
