@@ -220,6 +220,7 @@ catalogue! {
     BLOB_KEY_WITHOUT_LENGTH blob_key_without_length(1170, "42000", column) "BLOB/TEXT column '{column}' used in key specification without a key length";
     PRIMARY_CANT_HAVE_NULL primary_cant_have_null(1171, "42000") "All parts of a PRIMARY KEY must be NOT NULL; if you need NULL in a key, use UNIQUE instead";
     TOO_MANY_ROWS too_many_rows(1172, "42000") "Result consisted of more than one row";
+    REQUIRES_PRIMARY_KEY requires_primary_key(1173, "42000") "This table type requires a primary key";
     UPDATE_WITHOUT_KEY_IN_SAFE_MODE update_without_key_in_safe_mode(1175, "HY000") "You are using safe update mode and you tried to update a table without a WHERE that uses a KEY column";
     KEY_DOES_NOT_EXIST key_does_not_exist(1176, "42000", key, table) "Key '{key}' doesn't exist in table '{table}'";
     ERROR_DURING_COMMIT error_during_commit(1180, "HY000", errno, text) "Got error {errno} \"{text}\" during COMMIT";

@@ -1,6 +1,6 @@
 //! The face to the server: statements become plans here, and plans run.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -54,6 +54,7 @@ pub struct Database {
     plans: PlanCache,
     /// `innodb_online_alter_log_max_size`.
     online_log_max: AtomicU64,
+    force_primary_key: AtomicBool,
 }
 
 /// What a lock beside those of rows is on.
@@ -105,6 +106,7 @@ impl Database {
             branches: Branches::default(),
             plans: PlanCache::new(),
             online_log_max: AtomicU64::new(ONLINE_LOG_MAX),
+            force_primary_key: AtomicBool::new(false),
         });
         database.recover_branches()?;
         Ok(database)
@@ -174,6 +176,16 @@ impl Database {
     /// Sets `innodb_online_alter_log_max_size`.
     pub fn set_online_log_max(&self, octets: u64) {
         self.online_log_max.store(octets, Ordering::Relaxed);
+    }
+
+    /// `innodb_force_primary_key`.
+    pub(crate) fn forces_primary_key(&self) -> bool {
+        self.force_primary_key.load(Ordering::Relaxed)
+    }
+
+    /// Sets `innodb_force_primary_key`.
+    pub fn set_force_primary_key(&self, on: bool) {
+        self.force_primary_key.store(on, Ordering::Relaxed);
     }
 
     pub(crate) fn branches(&self) -> &Branches {

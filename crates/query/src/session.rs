@@ -172,6 +172,8 @@ pub struct SessionVars {
     pub safe_updates: bool,
     /// `sql_quote_show_create`: SHOW CREATE quotes all names.
     pub quote_show_create: bool,
+    /// `old_mode` has ZERO_DATE_TIME_CAST: a time becomes a date of the zero day.
+    pub zero_date_time_cast: bool,
     /// `alter_algorithm`: where a statement does not say ALGORITHM.
     pub alter_algorithm: AlterAlgorithm,
     /// `sql_auto_is_null`.
@@ -235,6 +237,7 @@ impl Default for SessionVars {
             sql_notes: true,
             safe_updates: false,
             quote_show_create: true,
+            zero_date_time_cast: false,
             alter_algorithm: AlterAlgorithm::Default,
             sql_auto_is_null: false,
             default_week_format: 0,
@@ -748,6 +751,11 @@ impl Session {
     pub fn now_timestamp(&mut self) -> DateTime {
         let utc = self.now_utc();
         keel_value::convert::timestamp_to_local(utc, &*self.vars.time_zone)
+    }
+
+    /// The day that a time is counted from where it becomes a date: today, or the zero day under ZERO_DATE_TIME_CAST.
+    pub fn base_day(&mut self) -> Date {
+        if self.vars.zero_date_time_cast { Date::ZERO } else { self.now_local().date }
     }
 
     /// What the clock shows while the statement runs, in the session's zone.

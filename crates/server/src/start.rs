@@ -164,6 +164,7 @@ pub fn start_on_fiber(mut options: Options) -> Result<Server, StartError> {
     }
     database.start_read_only(state.globals.named("read_only").is_on());
     state.engine.set_deadlock_search(state.globals.named("innodb_deadlock_detect").is_on());
+    database.set_force_primary_key(state.globals.named("innodb_force_primary_key").is_on());
     database.set_online_log_max(state.globals.named("innodb_online_alter_log_max_size").as_u64());
     Watch::start(&state);
     state.timeouts.start();

@@ -102,7 +102,7 @@ impl Evaluated<'_, '_> {
 impl Values for Evaluated<'_, '_> {
     fn fit(&mut self, to: &SqlType, expr: &Expr) -> SqlResult<Fit> {
         let value = self.value(expr)?;
-        let today = if to.is_temporal() { self.session.now_local().date } else { Date::default() };
+        let today = if to.is_temporal() { self.session.base_day() } else { Date::default() };
         Ok(fit(to, &expr.ty, value.as_ref(), self.session, today))
     }
 
@@ -110,7 +110,7 @@ impl Values for Evaluated<'_, '_> {
         let frame = self.frame;
         let mut context = EvalContext::new(&mut *self.session, frame);
         let Some(values) = query.column(&mut context, RANGES_MAX)? else { return Ok(None) };
-        let today = if to.is_temporal() { self.session.now_local().date } else { Date::default() };
+        let today = if to.is_temporal() { self.session.base_day() } else { Date::default() };
         let from = &query.plan.types()[0].0;
         Ok(Some(values.iter().map(|v| fit(to, from, v.as_ref(), self.session, today)).collect()))
     }
@@ -648,7 +648,7 @@ fn encode_part(
         return Ok(Point::At);
     }
     let value = cell.into_value();
-    let today = if encoder.ty.is_temporal() { session.now_local().date } else { Date::default() };
+    let today = if encoder.ty.is_temporal() { session.base_day() } else { Date::default() };
     match fit(&encoder.ty, &expr.ty, value.as_ref(), session, today) {
         Fit::Exact(value) => encoder.encode(value.as_ref(), key),
         Fit::Unknown => return Ok(Point::Unknown),

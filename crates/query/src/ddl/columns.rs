@@ -568,7 +568,7 @@ fn stored_default(
     // A number is no address either, but none that could not be cast.
     let from =
         if convert::is_foreign(ty, &from) { SqlType::varchar(0, CollationId::UTF8MB4_BIN) } else { from };
-    let today = session.now_local().date;
+    let today = session.base_day();
     let context = session.store_context(false, today);
     let Ok((cell, problem)) = convert::store(ty, &from, value.as_ref(), &context) else {
         return Err(errors::invalid_default(name));

@@ -616,6 +616,7 @@ impl Database {
             slots: Vec::new(),
         };
         keys::check_ignored(&record)?;
+        keys::check_primary(&record, self.forces_primary_key())?;
         keys::take_block_size(&mut record, |_| true);
         columns::check_invisible(&record.columns, &[])?;
         for key in keys.iter().filter(is_foreign) {

@@ -58,6 +58,7 @@ impl Database {
         keys::sort(&alteration.record.columns, &mut alteration.record.indexes);
         keys::check_auto(&alteration.record.columns, &alteration.record.indexes)?;
         keys::check_ignored(&alteration.record)?;
+        keys::check_primary(&alteration.record, self.forces_primary_key())?;
         let kept = &alteration.kept_indexes;
         keys::take_block_size(&mut alteration.record, |name| !kept.iter().any(|k| names::same(k, name)));
         columns::check_invisible(&alteration.record.columns, &old.columns)?;

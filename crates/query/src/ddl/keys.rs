@@ -357,6 +357,14 @@ pub(super) fn check_ignored(record: &TableRecord) -> SqlResult<()> {
     }
 }
 
+/// 1173 where no key orders the rows although `innodb_force_primary_key` asks for one.
+pub(super) fn check_primary(record: &TableRecord, forced: bool) -> SqlResult<()> {
+    match forced && record.clustered().is_none() && !record.options.is_sequence() {
+        true => Err(errors::requires_primary_key()),
+        false => Ok(()),
+    }
+}
+
 /// At most one AUTO_INCREMENT column, and a key that begins with it.
 pub(super) fn check_auto(columns: &[ColumnDef], indexes: &[IndexRecord]) -> SqlResult<()> {
     let mut autos = columns.iter().enumerate().filter(|(_, c)| c.auto_increment).map(|(i, _)| i);

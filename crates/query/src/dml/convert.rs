@@ -69,7 +69,7 @@ pub(crate) fn into_column(
     // A BIT is a number in a temporal column, although it is compared with one by its bytes.
     let bits = SqlType::bigint_unsigned();
     let from = if from.is_octets_of_bits() && def.ty.is_temporal() { &bits } else { from };
-    let today = if def.ty.is_temporal() { session.now_local().date } else { Date::default() };
+    let today = if def.ty.is_temporal() { session.base_day() } else { Date::default() };
     let context = session.store_context(strictness.strict, today);
     let stored = match convert::store(&def.ty, from, value.as_ref(), &context) {
         Ok((Cell::Owned(stored), None)) => return Ok(stored),

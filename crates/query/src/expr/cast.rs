@@ -328,7 +328,7 @@ pub(crate) fn convert<'f>(
             let found = value_to_fixed(kind, cell.as_ref(), &value.ty, cx);
             found.map_or(null, |v| Cell::Ref(ValueRef::Fixed(v)))
         }
-        Class::Date => value.datetime(cx)?.map_or(null, |v| Cell::Ref(ValueRef::Date(v.date))),
+        Class::Date => day_of(value, cx)?.map_or(null, |v| Cell::Ref(ValueRef::Date(v))),
         Class::DateTime if is_comparand(ty) => {
             let cell = value.eval(cx)?;
             match cell.as_ref() {
@@ -354,6 +354,21 @@ pub(crate) fn convert<'f>(
     })
 }
 
+/// The value's date. A time of day is cut off, whatever it would be rounded to.
+pub(crate) fn day_of<'f>(value: &'f Expr, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Option<Date>> {
+    let cell = value.eval(cx)?;
+    let found = match cell.as_ref() {
+        v @ (ValueRef::Null | ValueRef::Time(_) | ValueRef::Date(_) | ValueRef::DateTime(_)) => {
+            value_to_datetime(v, &value.ty, None, cx)?
+        }
+        v => {
+            let rules = DateRules { round: false, ..DateRules::of(cx.session.vars.sql_mode) };
+            datetime_by_rules(rules, v, &value.ty, value.column_name(), cx)?
+        }
+    };
+    Ok(found.map(|v| v.date))
+}
+
 /// A constant that dates are compared with; what is none stands below all of them, and is reported as cut short.
 pub(crate) fn datetime_comparand(
     value: ValueRef<'_>,
@@ -377,13 +392,14 @@ pub(crate) fn is_possible(date: Date, cx: &mut EvalContext<'_, '_>) -> SqlResult
     }
     let mut shown = Vec::new();
     keel_value::text::append_date(&mut shown, date);
-    let value = String::from_utf8_lossy(&shown).into_owned();
-    report_temporal(
-        Some(Problem::IncorrectTemporal { kind: "datetime", value, out_of_range: false }),
-        None,
-        cx,
-    )?;
+    warn_of_date(String::from_utf8_lossy(&shown).into_owned(), cx)?;
     Ok(false)
+}
+
+/// Reports a date that is none of the calendar.
+pub(crate) fn warn_of_date(value: String, cx: &mut EvalContext<'_, '_>) -> SqlResult<()> {
+    let problem = Problem::IncorrectTemporal { kind: "datetime", value, out_of_range: false };
+    report_temporal(Some(problem), None, cx)
 }
 
 /// The same for times.
@@ -444,7 +460,7 @@ pub(crate) fn value_to_datetime(
         ValueRef::Null => Ok(None),
         ValueRef::DateTime(v) => Ok(Some(v.shown())),
         ValueRef::Date(v) => Ok(Some(midnight(v))),
-        ValueRef::Time(v) => Ok(at_time(cx.today(), v)),
+        ValueRef::Time(v) if !cx.session.vars.zero_date_time_cast => Ok(at_time(cx.today(), v)),
         other => {
             let rules = DateRules::of(cx.session.vars.sql_mode);
             value_to_datetime_by(rules, other, ty, column, cx)
@@ -477,8 +493,21 @@ pub(crate) fn value_to_datetime_by(
     column: Option<&str>,
     cx: &mut EvalContext<'_, '_>,
 ) -> SqlResult<Option<DateTime>> {
+    let rules = rules.rounding_by(cx.session.vars.sql_mode);
+    datetime_by_rules(rules, value, ty, column, cx)
+}
+
+fn datetime_by_rules(
+    rules: DateRules,
+    value: ValueRef<'_>,
+    ty: &SqlType,
+    column: Option<&str>,
+    cx: &mut EvalContext<'_, '_>,
+) -> SqlResult<Option<DateTime>> {
     let is_temporal = matches!(value, ValueRef::Date(_) | ValueRef::Time(_) | ValueRef::DateTime(_));
     let column = if is_temporal { None } else { column };
+    // The length of the month counts only where a text or number is read.
+    let rules = DateRules { allow_invalid: rules.allow_invalid || is_temporal, ..rules };
     let zone = cx.session.vars.time_zone.clone();
     let context =
         StoreContext { mode: cx.session.vars.sql_mode, strict: false, zone: &*zone, today: cx.today() };
@@ -516,6 +545,7 @@ pub(crate) fn value_to_time_or_datetime(
     cx: &mut EvalContext<'_, '_>,
 ) -> SqlResult<Option<ParsedTime>> {
     let mut problem = None;
+    let days = days.rounding_by(cx.session.vars.sql_mode);
     let found = convert::to_time_or_datetime(value, ty, days, &mut |p| problem = Some(p));
     report_temporal(problem, column, cx)?;
     Ok(found)
@@ -530,7 +560,8 @@ pub(crate) fn value_to_moment(
     cx: &mut EvalContext<'_, '_>,
 ) -> SqlResult<Option<Moment>> {
     let mut problem = None;
-    let found = convert::to_moment(value, ty, is_day, &mut |p| problem = Some(p));
+    let rules = DateRules::default().rounding_by(cx.session.vars.sql_mode);
+    let found = convert::to_moment(value, ty, rules, is_day, &mut |p| problem = Some(p));
     report_temporal(problem, column, cx)?;
     Ok(found)
 }

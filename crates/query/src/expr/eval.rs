@@ -70,9 +70,9 @@ impl<'s, 'f> EvalContext<'s, 'f> {
         }
     }
 
-    /// Today in the session's zone.
+    /// The day that a time is counted from where it becomes a date.
     pub fn today(&mut self) -> Date {
-        self.session.now_local().date
+        self.session.base_day()
     }
 }
 

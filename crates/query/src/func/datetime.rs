@@ -36,7 +36,7 @@ pub const FUNCTIONS: &[Function] = &[
     function!("unix_timestamp", 0, 1, unix_timestamp_type, unix_timestamp),
     function!("from_unixtime", 1, 2, from_unixtime_type, from_unixtime),
     function!("date", 1, 1, |_, _| Ok((SqlType::new(TypeKind::Date), true)), |_, a, cx| {
-        Ok(or_null(a[0].datetime(cx)?, |v| Value::Date(v.date)))
+        Ok(or_null(cast::day_of(&a[0], cx)?, Value::Date))
     }),
     function!("time", 1, 1, time_type, |ty, a, cx| {
         Ok(or_null(a[0].time(cx)?, |v| Value::Time(v.cut(ty.decimals))))
@@ -809,6 +809,14 @@ pub(crate) fn add_interval<'f>(
     }
     let column = date.as_column().map(|column| &*column.name);
     let v = given!(cast::value_to_datetime_by(DateRules::WHOLE, cell.as_ref(), &date.ty, column, cx)?);
+    // Nothing is added to a day beyond its month's end, also where `sql_mode` lets it in.
+    if !v.date.is_real() {
+        let mut shown = Vec::new();
+        keel_value::text::append(&mut shown, &date.ty, cell.as_ref());
+        let shown = String::from_utf8_lossy(&shown).into_owned();
+        cast::warn_of_date(shown, cx)?;
+        return Ok(Value::Null);
+    }
     let with_time = match cell.as_ref() {
         keel_value::ValueRef::Bytes(text) => {
             let has_time = temporal::parse_datetime(text, DateRules::WHOLE).is_ok_and(|read| read.has_time);

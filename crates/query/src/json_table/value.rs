@@ -123,7 +123,7 @@ fn respond(
 /// A value as the column keeps it. What does not fit is bent, with a warning.
 fn stored(session: &mut Session, column: &Column, from: &SqlType, value: ValueRef<'_>) -> SqlResult<Value> {
     let ty = &column.ty;
-    let today = if ty.is_temporal() { session.now_local().date } else { Date::default() };
+    let today = if ty.is_temporal() { session.base_day() } else { Date::default() };
     let context = session.store_context(false, today);
     let (stored, problem) = match convert::store(ty, from, value, &context) {
         Ok((cell, problem)) => (cell.into_value(), problem),

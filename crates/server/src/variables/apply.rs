@@ -51,6 +51,7 @@ const COPIED: &[&str] = &[
     "max_allowed_packet",
     "max_error_count",
     "max_statement_time",
+    "old_mode",
     "optimizer_search_depth",
     "sort_buffer_size",
     "sql_auto_is_null",
@@ -129,6 +130,10 @@ pub fn session(vars: &mut SessionVars, name: &str, setting: &Setting) {
         "max_join_size" => vars.max_join_size = setting.as_u64(),
         "max_session_mem_used" => vars.session_bytes_max = setting.as_u64(),
         "max_statement_time" => vars.max_statement_time = (setting.as_f64() * 1e6) as u64,
+        "old_mode" => {
+            let mut words = setting.as_text().split(',');
+            vars.zero_date_time_cast = words.any(|word| word.eq_ignore_ascii_case("ZERO_DATE_TIME_CAST"));
+        }
         "optimizer_search_depth" => vars.optimizer_search_depth = setting.as_u64() as u32,
         "sort_buffer_size" => vars.sort_buffer_bytes = setting.as_u64(),
         "sql_auto_is_null" => vars.sql_auto_is_null = setting.is_on(),
@@ -203,6 +208,7 @@ pub fn global(core: &Core, name: &str, setting: Setting) -> SqlResult<Setting> {
         "innodb_flush_log_at_trx_commit" => engine
             .set_durability(durability(setting.as_u64()))
             .map_err(|error| errors::get_errno(168, error, "InnoDB"))?,
+        "innodb_force_primary_key" => core.state.database().set_force_primary_key(setting.is_on()),
         "innodb_lock_wait_timeout" => engine.set_lock_wait_timeout(Duration::from_secs(setting.as_u64())),
         "innodb_online_alter_log_max_size" => core.state.database().set_online_log_max(setting.as_u64()),
         "innodb_buffer_pool_size" => size::pool(core, setting.as_u64())?,

@@ -385,6 +385,12 @@ fn charset_setting(variable: &Variable, value: &Value) -> SqlResult<Setting> {
     match value {
         Value::Null if variable.name == "character_set_results" => return Ok(Setting::Null),
         Value::Null => return Err(errors::wrong_value_for_var(variable.name, "NULL")),
+        // It encodes names of files alone.
+        Value::Bytes(name) if name.eq_ignore_ascii_case(b"filename") => match variable.name {
+            "character_set_filesystem" => return Ok(Setting::text("filename")),
+            "character_set_client" => return Err(errors::wrong_value_for_var(variable.name, shown(value))),
+            _ => {}
+        },
         Value::Bytes(name) if NOT_FOR_CLIENTS.contains(&name.to_ascii_lowercase().as_slice()) => {
             return Err(errors::wrong_value_for_var(variable.name, shown(value)));
         }

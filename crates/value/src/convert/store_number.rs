@@ -198,6 +198,12 @@ fn worse_than_range(problem: Option<Problem>) -> Option<Problem> {
     }
 }
 
+/// Whether the number that a text begins with has a digit that is not zero before its exponent.
+fn has_digits(text: &[u8]) -> bool {
+    let number = text.trim_ascii_start().iter().take_while(|b| matches!(b, b'0'..=b'9' | b'.' | b'+' | b'-'));
+    number.into_iter().any(|b| matches!(b, b'1'..=b'9'))
+}
+
 /// DECIMAL.
 pub(super) fn decimal<'a>(to: &SqlType, from: &SqlType, value: ValueRef<'a>) -> Stored<'a> {
     // A number of more digits than the longest DECIMAL has comes as that one's bound.
@@ -206,10 +212,15 @@ pub(super) fn decimal<'a>(to: &SqlType, from: &SqlType, value: ValueRef<'a>) -> 
             let number = read_number(text);
             let parsed = Decimal::parse_prefix(text);
             let (value_of, overflow) = parsed.map_or((Decimal::ZERO, false), |p| (p.value, p.overflow));
-            (value_of, overflow, tail_problem(number, "decimal", value, from))
+            let problem = tail_problem(number, "decimal", value, from);
+            let vanishes = value_of.is_zero() && has_digits(text);
+            (value_of, overflow, problem.or(vanishes.then_some(Problem::TruncatedNote)))
         }
         ValueRef::Double(v) => match Decimal::from_f64(v) {
-            Ok(number) => (number, false, None),
+            Ok(number) => {
+                let vanishes = v != 0.0 && number.is_zero();
+                (number, false, vanishes.then_some(Problem::TruncatedNote))
+            }
             Err(bound) => (bound, true, None),
         },
         ValueRef::Float(v) => (decimal_of_float(v), false, None),

@@ -68,7 +68,7 @@ fn read_datetime(
         ValueRef::DateTime(v) => return checked(v.shown(), rules),
         ValueRef::Date(v) => return checked(v.midnight(), rules),
         ValueRef::Time(v) => {
-            return Ok(Reading { value: on_day(context.today, v)?, has_time: true, flaw: None });
+            return checked(on_day(context.today, v)?, rules);
         }
         _ => {
             let number = number_of(value, from);
@@ -110,7 +110,16 @@ fn checked(value: DateTime, rules: DateRules) -> Result<Reading<DateTime>, BadTe
     }
 }
 
+/// Counts a time from a day's midnight. From the zero day all months have 31 days.
 fn on_day(day: Date, time: Time) -> Result<DateTime, BadTemporal> {
+    if day == Date::ZERO {
+        let days = time.hours() / 24;
+        if time.micros < 0 {
+            return Err(BadTemporal::OutOfRange);
+        }
+        let date = Date::new(0, (days / 31) as u8, (days % 31) as u8);
+        return Ok(date.at(Time { micros: time.micros % 86_400_000_000 }));
+    }
     let span = Interval { micros: time.micros, ..Interval::default() };
     day.midnight().add_interval(span).ok_or(BadTemporal::OutOfRange)
 }
@@ -227,7 +236,10 @@ fn lost_by(flaw: Option<Flaw>) -> Option<Lost> {
 }
 
 fn store_datetime(to: &SqlType, from: &SqlType, value: ValueRef<'_>, context: &StoreContext<'_>) -> Outcome {
-    let reading = read_datetime(value, from, context, DateRules::of(context.mode))?;
+    // Fewer digits are rounded once, from what was given.
+    let rules = DateRules::of(context.mode);
+    let rules = DateRules { round: rules.round && to.decimals >= 6, ..rules };
+    let reading = read_datetime(value, from, context, rules)?;
     let lost = lost_by(reading.flaw);
     if to.kind == TypeKind::DateTime {
         return Ok((Value::DateTime(reading.value.fit(to.decimals, context.mode)), lost));
@@ -239,7 +251,9 @@ fn store_datetime(to: &SqlType, from: &SqlType, value: ValueRef<'_>, context: &S
 }
 
 fn store_timestamp(to: &SqlType, from: &SqlType, value: ValueRef<'_>, context: &StoreContext<'_>) -> Outcome {
-    let rules = DateRules { no_zero_in_date: true, allow_invalid: false, ..DateRules::of(context.mode) };
+    let rules = DateRules::of(context.mode);
+    let round = rules.round && to.decimals >= 6;
+    let rules = DateRules { no_zero_in_date: true, allow_invalid: false, round, ..rules };
     let reading = read_datetime(value, from, context, rules)?;
     // A TIMESTAMP is copied as the instant that it is, not as what the clock shows.
     let repeated = from.is_temporal() && matches!(value, ValueRef::DateTime(v) if v.repeated);
@@ -258,7 +272,9 @@ fn store_timestamp(to: &SqlType, from: &SqlType, value: ValueRef<'_>, context: &
 }
 
 fn store_time(to: &SqlType, from: &SqlType, value: ValueRef<'_>, context: &StoreContext<'_>) -> Outcome {
-    let parsed = read_time(value, from, DateRules::default())?;
+    let rules = DateRules::default();
+    let rules = if to.decimals >= 6 { rules.rounding_by(context.mode) } else { rules };
+    let parsed = read_time(value, from, rules)?;
     let lost = lost_by(parsed.flaw).or(parsed.datetime.map(|_| Lost::Part));
     Ok((Value::Time(parsed.value.fit(to.decimals, context.mode)), lost))
 }
@@ -321,8 +337,12 @@ pub fn to_datetime(
             Some(reading.value)
         }
         Err(_) => {
-            let value = plain(value, ty);
-            report(Problem::IncorrectTemporal { kind: "datetime", value, out_of_range: false });
+            let is_cut = matches!(value, ValueRef::Time(_)) && context.today == Date::ZERO;
+            let (kind, value) = ("datetime", plain(value, ty));
+            report(match is_cut {
+                true => Problem::TruncatedIncorrect { kind, value },
+                false => Problem::IncorrectTemporal { kind, value, out_of_range: false },
+            });
             None
         }
     }
@@ -343,7 +363,7 @@ pub fn to_time(value: ValueRef<'_>, ty: &SqlType, report: Report<'_>) -> Option<
     to_time_or_datetime(value, ty, DateRules::COMPARED, report).map(|parsed| parsed.value)
 }
 
-/// The same, with the point in time that it was the time of. `None`, with a report, also of a day that a text or number
+/// The same, with the point in time that it was the time of, rounded as `days` say. `None`, with a report, also of a day that a text or number
 /// names and that `days` do not allow.
 pub fn to_time_or_datetime(
     value: ValueRef<'_>,
@@ -355,7 +375,7 @@ pub fn to_time_or_datetime(
         return None;
     }
     let is_allowed = |parsed: &ParsedTime| ty.is_temporal() || parsed.datetime.is_none_or(|v| days.allows(v));
-    match read_time(value, ty, DateRules::COMPARED) {
+    match read_time(value, ty, DateRules { round: days.round, ..DateRules::COMPARED }) {
         Ok(parsed) if is_allowed(&parsed) => {
             report_flaw(parsed.flaw, kind_of_time(&parsed), value, ty, report);
             Some(parsed)
@@ -370,12 +390,18 @@ pub fn to_time_or_datetime(
 
 /// What EXTRACT() takes parts of a day from; `None`, with a report, where it is neither date nor span.
 /// `is_day`: days are asked for.
-pub fn to_moment(value: ValueRef<'_>, ty: &SqlType, is_day: bool, report: Report<'_>) -> Option<Moment> {
+pub fn to_moment(
+    value: ValueRef<'_>,
+    ty: &SqlType,
+    rules: DateRules,
+    is_day: bool,
+    report: Report<'_>,
+) -> Option<Moment> {
     let read = match value {
         ValueRef::Null => return None,
-        ValueRef::Bytes(text) => parse_moment(text, DateRules::default(), is_day),
+        ValueRef::Bytes(text) => parse_moment(text, rules, is_day),
         ValueRef::UInt(year) if ty.kind == TypeKind::Year => moment_from_number(false, year * 10_000, 0),
-        _ if is_read_as_text(ty) => parse_moment(&text_of(value, ty), DateRules::default(), is_day),
+        _ if is_read_as_text(ty) => parse_moment(&text_of(value, ty), rules, is_day),
         _ => {
             let number = number_of(value, ty);
             moment_from_number(number.negative, number.whole, number.micros)

@@ -24,6 +24,8 @@ pub struct DateRules {
     pub no_zero_in_date: bool,
     /// Let in days up to 31 of any month.
     pub allow_invalid: bool,
+    /// Round digits behind microseconds, as TIME_ROUND_FRACTIONAL asks for.
+    pub round: bool,
 }
 
 /// What a reader met that it could live with.
@@ -83,11 +85,11 @@ impl ParsedDateTime {
 impl DateRules {
     /// Real days only.
     pub const WHOLE: DateRules =
-        DateRules { no_zero_date: true, no_zero_in_date: true, allow_invalid: false };
+        DateRules { no_zero_date: true, no_zero_in_date: true, allow_invalid: false, round: false };
 
     /// Whatever has parts of dates: what dates are compared with.
     pub const COMPARED: DateRules =
-        DateRules { no_zero_date: false, no_zero_in_date: false, allow_invalid: true };
+        DateRules { no_zero_date: false, no_zero_in_date: false, allow_invalid: true, round: false };
 
     /// The rules of a `sql_mode`.
     pub fn of(mode: SqlMode) -> DateRules {
@@ -95,7 +97,13 @@ impl DateRules {
             no_zero_date: mode.has(SqlMode::NO_ZERO_DATE),
             no_zero_in_date: mode.has(SqlMode::NO_ZERO_IN_DATE),
             allow_invalid: mode.has(SqlMode::ALLOW_INVALID_DATES),
+            round: mode.has(SqlMode::TIME_ROUND_FRACTIONAL),
         }
+    }
+
+    /// The same rules, with digits behind microseconds rounded where `mode` says so.
+    pub fn rounding_by(self, mode: SqlMode) -> DateRules {
+        DateRules { round: mode.has(SqlMode::TIME_ROUND_FRACTIONAL), ..self }
     }
 
     /// Whether the rules let a value in; its parts are within 12 months, 31 days.
@@ -186,8 +194,8 @@ impl<'a> Scanner<'a> {
         self.rest = &self.rest[spaces..];
     }
 
-    /// Takes `.` and its digits, if that is what comes: microseconds and how many digits.
-    fn fraction(&mut self) -> (u32, usize) {
+    /// Takes `.` and its digits, if that is what comes: microseconds, rounded to 1,000,000 at most, and how many digits.
+    fn fraction(&mut self, round: bool) -> (u32, usize) {
         if self.rest.first() != Some(&b'.') {
             return (0, 0);
         }
@@ -195,8 +203,9 @@ impl<'a> Scanner<'a> {
         let len = self.digits_ahead();
         let kept = len.min(6);
         let micros = self.rest[..kept].iter().fold(0u32, |v, b| v * 10 + u32::from(b - b'0'));
+        let is_up = round && len > 6 && self.rest[6] >= b'5';
         self.rest = &self.rest[len..];
-        (micros * 10u32.pow(6 - kept as u32), len)
+        (micros * 10u32.pow(6 - kept as u32) + u32::from(is_up), len)
     }
 }
 
@@ -286,14 +295,18 @@ fn read_date(text: &[u8], rules: DateRules, punctuation: bool) -> ReadDate<'_> {
         None => (separated_fields(&mut scanner, punctuation).is_ok(), first == 2),
     };
     let field_count = scanner.field_count;
-    let (micros, fraction_digits) = if clean && field_count >= 3 { scanner.fraction() } else { (0, 0) };
+    let (micros, fraction_digits) =
+        if clean && field_count >= 3 { scanner.fraction(rules.round) } else { (0, 0) };
     let mut fields = scanner.fields;
     if short_year && (fields.iter().any(|f| *f != 0) || micros != 0) {
         fields[0] += if fields[0] < SHORT_YEAR_PIVOT { 2000 } else { 1900 };
     }
     let value = match field_count < 3 {
         true => Err(BadTemporal::Syntax),
-        false => from_fields(&fields, micros).filter(|v| rules.allows(*v)).ok_or(BadTemporal::OutOfRange),
+        false => from_fields(&fields, micros)
+            .filter(|v| rules.allows(*v))
+            .and_then(carried)
+            .ok_or(BadTemporal::OutOfRange),
     };
     let rest = scanner.rest;
     let read = &text[..text.len() - rest.len()];
@@ -354,6 +367,15 @@ fn separated_fields(scanner: &mut Scanner<'_>, punctuation: bool) -> Result<(), 
     scanner.field(usize::MAX)?;
     scanner.punctuation()?;
     scanner.field(usize::MAX)
+}
+
+/// A value whose microseconds were rounded up to a whole second, as the next second.
+fn carried(value: DateTime) -> Option<DateTime> {
+    match value.micros {
+        1_000_000 => DateTime { micros: 999_999, ..value }
+            .add_interval(super::Interval { micros: 1, ..Default::default() }),
+        _ => Some(value),
+    }
 }
 
 fn from_fields(fields: &[u32; 6], micros: u32) -> Option<DateTime> {
@@ -464,7 +486,7 @@ fn read_moment(
             _ => {}
         }
     }
-    read_span(body, hours_max).map(|(span, _)| Moment::Span(span))
+    read_span(body, hours_max, rules.round).map(|(span, _)| Moment::Span(span))
 }
 
 /// Whether a text is worth reading as a date where a time is asked for.
@@ -518,7 +540,7 @@ pub fn parse_span(text: &[u8]) -> Result<ParsedSpan, BadTemporal> {
     {
         return Err(BadTemporal::Syntax);
     }
-    match read_span(&body, SPAN_HOURS_MAX)? {
+    match read_span(&body, SPAN_HOURS_MAX, false)? {
         // `2020-01-01` would be 2020 otherwise.
         (_, [b'-', ..]) => Err(BadTemporal::Syntax),
         (span, _) => Ok(span),
@@ -526,10 +548,14 @@ pub fn parse_span(text: &[u8]) -> Result<ParsedSpan, BadTemporal> {
 }
 
 /// A span and what stands behind it.
-fn read_span<'a>(body: &Body<'a>, hours_max: u64) -> Result<(ParsedSpan, &'a [u8]), BadTemporal> {
+fn read_span<'a>(
+    body: &Body<'a>,
+    hours_max: u64,
+    round: bool,
+) -> Result<(ParsedSpan, &'a [u8]), BadTemporal> {
     let mut scanner = Scanner::new(body.text);
     let [days, hours, minutes, seconds] = clock_fields(&mut scanner)?;
-    let (micros, digits) = scanner.fraction();
+    let (micros, digits) = scanner.fraction(round);
     // `1e2` is no time, although `1x` is one second and something cut off.
     let has_exponent =
         matches!(scanner.rest, [b'e' | b'E', b'0'..=b'9', ..] | [b'e' | b'E', b'+' | b'-', b'0'..=b'9', ..]);

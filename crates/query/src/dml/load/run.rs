@@ -39,7 +39,7 @@ pub(crate) fn run(
     } else {
         Input::File(files::open(session, &rows.file)?)
     };
-    let today = session.now_local().date;
+    let today = session.base_day();
     let reader = FieldReader::new(&rows.marks, input, session);
     let work = Work::begin(plan, session, params, strictness, None);
     let mut loader = Loader { rows, reader, work, today };
