@@ -306,6 +306,7 @@ catalogue! {
     VIEW_INVALID view_invalid(1356, "HY000", db, view) "View '{db}.{view}' references invalid table(s) or column(s) or function(s) or definer/invoker of view lack rights to use them";
     VIEW_NONUPD_CHECK view_nonupd_check(1368, "HY000", db, view) "CHECK OPTION on non-updatable view `{db}`.`{view}`";
     VIEW_CHECK_FAILED view_check_failed(1369, "44000", db, view) "CHECK OPTION failed `{db}`.`{view}`";
+    PROCACCESS_DENIED procaccess_denied(1370, "42000", command, user, host, routine) "{command} command denied to user '{user}'@'{host}' for routine '{routine}'";
     VIEW_MULTIUPDATE view_multiupdate(1393, "HY000", db, view) "Can not modify more than one base table through a join view '{db}.{view}'";
     VIEW_NO_INSERT_FIELD_LIST view_no_insert_field_list(1394, "HY000", db, view) "Can not insert into join view '{db}.{view}' without fields list";
     VIEW_DELETE_MERGE_VIEW view_delete_merge_view(1395, "HY000", db, view) "Can not delete from join view '{db}.{view}'";

@@ -1,6 +1,7 @@
 //! DROP, ALTER and CALL of stored programs and foreign servers, none of which exists.
 
 use crate::Database;
+use crate::account::{Accounts, Privileges, check, see};
 use crate::ddl::schema_of;
 use crate::session::Session;
 use keel_base::{SqlError, SqlResult, errors};
@@ -19,6 +20,7 @@ impl Database {
         }
         let name = &statement.name;
         let kind = statement.kind;
+        may(session, &self.catalog().accounts, statement)?;
         let ProgramAction::Drop { if_exists: true } = statement.action else {
             if kind == ProgramKind::Event && statement.action == ProgramAction::Alter {
                 let schema = schema_of(session, name)?;
@@ -38,6 +40,29 @@ impl Database {
         };
         session.note(note);
         Ok(())
+    }
+}
+
+/// Whether the session may run the statement.
+fn may(session: &Session, accounts: &Accounts, statement: &ProgramStatement) -> SqlResult<()> {
+    let ProgramStatement { action, kind, name } = statement;
+    match kind {
+        ProgramKind::Server => {
+            see::require_global(session, Privileges::SUPER.and(Privileges::FEDERATED_ADMIN))
+        }
+        // Without a default database the name is that of a function from a library.
+        ProgramKind::Function if name.db.is_none() && session.database.is_none() => Ok(()),
+        ProgramKind::Event => {
+            check::database(session, accounts, schema_of(session, name)?, Privileges::EVENT)
+        }
+        ProgramKind::Trigger => Ok(()),
+        ProgramKind::Procedure | ProgramKind::Function | ProgramKind::Package | ProgramKind::PackageBody => {
+            let wanted = match action {
+                ProgramAction::Call => Privileges::EXECUTE,
+                _ => Privileges::ALTER_ROUTINE,
+            };
+            check::routine(session, accounts, (schema_of(session, name)?, &name.name), wanted)
+        }
     }
 }
 

@@ -300,6 +300,25 @@ pub(crate) fn database(
     }
 }
 
+/// 1370 unless the session has `wanted` on the database of a routine, 1044 for `information_schema`.
+pub(crate) fn routine(
+    session: &Session,
+    accounts: &Accounts,
+    (schema, name): (&str, &str),
+    wanted: Privileges,
+) -> SqlResult<()> {
+    let have = || session.access.on_database(accounts, session.database.as_deref(), schema);
+    if accounts.unchecked || have().has(wanted) {
+        return Ok(());
+    }
+    if is_open(schema) {
+        return Err(database_denied(session, "information_schema"));
+    }
+    let (user, host) = (&session.access.user, &session.access.host);
+    let command = wanted.list().to_ascii_lowercase();
+    Err(errors::procaccess_denied(command, user, host, format_args!("{schema}.{name}")))
+}
+
 /// 1142.
 #[cold]
 pub(crate) fn denied(session: &Session, missing: Privileges, schema: &str, table: &str) -> SqlError {

@@ -7,6 +7,7 @@ use keel_value::types::{Class, Format};
 use keel_value::{CollationId, SqlType, TypeKind, Value};
 
 use super::Binder;
+use crate::account::{Privileges, check};
 use crate::expr::typing::{self, STRING_DECIMALS};
 use crate::expr::{CompareOp, Derivation, Expr, Node};
 use crate::func;
@@ -57,7 +58,10 @@ impl Binder<'_> {
             {
                 return self.call_of_sys(call, function);
             }
-            return Err(errors::sp_does_not_exist("FUNCTION", format!("{db}.{}", call.name)));
+            return Err(match call.spaced {
+                true => self.missing_namesake(db, &call.written),
+                false => self.missing_function(db, &call.written),
+            });
         }
         if self.cx.session.database.as_deref() == Some("sys")
             && func::lookup(&call.name).is_none()
@@ -142,18 +146,40 @@ impl Binder<'_> {
         if func::is_missing(name) {
             return errors::not_supported_yet(format!("{}()", name.to_uppercase()));
         }
-        let shown = match &self.cx.session.database {
-            Some(db) => format!("{db}.{written}"),
-            None => written.to_string(),
-        };
-        errors::sp_does_not_exist("FUNCTION", shown)
+        match &self.cx.session.database {
+            Some(db) => self.missing_function(db, written),
+            None => errors::sp_does_not_exist("FUNCTION", written),
+        }
+    }
+
+    /// 1305 for a stored function; 1370 if the session may not execute functions of that database.
+    #[cold]
+    fn missing_function(&self, db: &str, name: &str) -> SqlError {
+        match self.may_execute(db, name) {
+            Ok(()) => errors::sp_does_not_exist("FUNCTION", format_args!("{db}.{name}")),
+            Err(denied) => denied,
+        }
+    }
+
+    /// 1630 for a stored function that has the name of one of the grammar.
+    #[cold]
+    fn missing_namesake(&self, db: &str, name: &str) -> SqlError {
+        match self.may_execute(db, name) {
+            Ok(()) => errors::func_inexistent_name_collision(format!("{db}.{name}")),
+            Err(denied) => denied,
+        }
+    }
+
+    fn may_execute(&self, db: &str, function: &str) -> SqlResult<()> {
+        let (session, accounts) = (self.cx.session, &self.cx.catalog.accounts);
+        check::routine(session, accounts, (db, function), Privileges::EXECUTE)
     }
 
     /// 1630 for a function's name that stands apart from its parenthesis.
     #[cold]
     fn unknown_apart(&self, written: &str) -> SqlError {
         match &self.cx.session.database {
-            Some(db) => errors::func_inexistent_name_collision(format!("{db}.{written}")),
+            Some(db) => self.missing_namesake(db, written),
             None => errors::sp_does_not_exist("FUNCTION", written),
         }
     }

@@ -396,7 +396,8 @@ pub struct FunctionCall {
     pub name: String,
     /// The name as written.
     pub written: SourceText,
-    /// A blank stands before the parenthesis of a name that MariaDB then takes for a stored function (error 1630): `COUNT (a)`.
+    /// A blank stands before the parenthesis, or a database before the name, of a name that MariaDB then takes for a stored
+    /// function (error 1630): `COUNT (a)`, `d.COUNT(a)`.
     pub spaced: bool,
     /// The arguments.
     pub args: Vec<Expr>,

@@ -1,6 +1,6 @@
 //! Transactions, KILL, LOCK, FLUSH, maintenance, PREPARE, XA.
 
-use super::Parser;
+use super::{Parser, TypeFamily};
 use crate::ast::{
     Completion, Expr, Flush, FlushKind, Kill, KillTarget, LiteralValue, Maintain, MaintainOp, ObjectName,
     Persistent, StartTransaction, Statement, TableLock, TableLockKind, Xa, XaStart, Xid,
@@ -15,6 +15,10 @@ const XID_FORMAT_MAX: u64 = i32::MAX as u64;
 
 impl Parser<'_> {
     pub(super) fn begin(&mut self) -> SqlResult<Statement> {
+        // Oracle's BEGIN is a block and no transaction.
+        if self.options.types == TypeFamily::Oracle {
+            return self.anonymous_block();
+        }
         self.advance();
         if self.at_kws(&[Kw::NOT]) {
             return Ok(self.compound("BEGIN NOT ATOMIC".to_owned()));

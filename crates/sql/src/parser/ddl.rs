@@ -44,10 +44,7 @@ impl Parser<'_> {
             | Kw::EVENT
             | Kw::SERVER
             | Kw::AGGREGATE
-            | Kw::PACKAGE => {
-                let what = format!("CREATE {}", kw.name());
-                Ok(self.compound(what))
-            }
+            | Kw::PACKAGE => self.create_program(kw),
             Kw::DEFINER => {
                 self.pos = start;
                 Ok(self.compound("CREATE DEFINER".to_owned()))

@@ -373,7 +373,8 @@ impl Parser<'_> {
         let written = self.name_of(token)?;
         let spaced = self.peek().start > token.end;
         let lower = written.to_ascii_lowercase();
-        let spaced = spaced && !self.options.ignore_space && NO_SPACE.contains(&lower.as_str());
+        let apart = db.is_some() || spaced && !self.options.ignore_space;
+        let spaced = apart && NO_SPACE.contains(&lower.as_str());
         Ok(Box::new(FunctionCall {
             name: if db.is_none() && token.tok != Tok::Quoted && !spaced {
                 canonical(&lower).to_owned()

@@ -249,7 +249,7 @@ fn parse_text(sql: &[u8], options: &ParseOptions, rows: Option<RowsSpan>) -> Sql
     }
     let statement = parser.statement()?;
     parser.expect_end(&statement)?;
-    let rest = if parser.compound { parser.rest_of_compound() } else { rest };
+    let rest = if parser.compound { parser.rest_of_compound()? } else { rest };
     if let Some(offset) = rest.filter(|_| !options.multi_statements) {
         return Err(parser.error_at(offset));
     }

@@ -71,8 +71,84 @@ impl Parser<'_> {
         Statement::Unsupported { what }
     }
 
-    /// Where the text after a compound statement begins, if any.
-    pub(super) fn rest_of_compound(&self) -> Option<usize> {
+    /// At PROCEDURE and the other kinds, behind CREATE: reads what stands before the body.
+    pub(super) fn create_program(&mut self, kw: Kw) -> SqlResult<Statement> {
+        if kw == Kw::PACKAGE && self.options.types != TypeFamily::Oracle {
+            return Err(self.unexpected());
+        }
+        let what = format!("CREATE {}", kw.name());
+        self.advance();
+        match kw {
+            Kw::PROCEDURE => self.routine_head(false)?,
+            Kw::FUNCTION => self.routine_head(true)?,
+            Kw::AGGREGATE => {
+                self.expect_kw(Kw::FUNCTION)?;
+                self.routine_head(true)?;
+            }
+            Kw::TRIGGER => {
+                self.if_not_exists()?;
+                self.object_name()?;
+                self.expect_any(&[Kw::BEFORE, Kw::AFTER])?;
+                self.expect_any(&[Kw::INSERT, Kw::UPDATE, Kw::DELETE])?;
+                self.expect_kw(Kw::ON)?;
+                self.object_name()?;
+                for kw in [Kw::FOR, Kw::EACH, Kw::ROW] {
+                    self.expect_kw(kw)?;
+                }
+            }
+            Kw::EVENT => {
+                self.if_not_exists()?;
+                self.object_name()?;
+                self.expect_kw(Kw::ON)?;
+                self.expect_kw(Kw::SCHEDULE)?;
+                self.expect_any(&[Kw::EVERY, Kw::AT])?;
+            }
+            _ => {}
+        }
+        // A body follows.
+        if self.at(Tok::End) {
+            return Err(self.unexpected());
+        }
+        Ok(self.compound(what))
+    }
+
+    /// Name, parameters and RETURNS of a routine. Oracle's need neither parentheses nor this order.
+    fn routine_head(&mut self, is_function: bool) -> SqlResult<()> {
+        self.if_not_exists()?;
+        self.object_name()?;
+        if self.options.types == TypeFamily::Oracle {
+            return Ok(());
+        }
+        if is_function && self.accept_kw(Kw::RETURNS) {
+            // A function of a library: RETURNS type SONAME 'file'.
+            self.advance();
+            return self.expect_kw(Kw::SONAME);
+        }
+        self.expect(Tok::LParen)?;
+        let mut open = 1u32;
+        while open > 0 {
+            match self.peek().tok {
+                Tok::End | Tok::Bad => return Err(self.unexpected()),
+                Tok::LParen => open += 1,
+                Tok::RParen => open -= 1,
+                _ => {}
+            }
+            self.advance();
+        }
+        if is_function { self.expect_kw(Kw::RETURNS) } else { Ok(()) }
+    }
+
+    /// At a block without a name: Oracle's DECLARE or BEGIN.
+    pub(super) fn anonymous_block(&mut self) -> SqlResult<Statement> {
+        let kw = self.advance().kw;
+        if self.at(Tok::End) {
+            return Err(self.unexpected());
+        }
+        Ok(self.compound(kw.map_or("BEGIN", Kw::name).to_owned()))
+    }
+
+    /// Where the text after a compound statement begins, if any. 1064 if a block is not closed, or closed by other words.
+    pub(super) fn rest_of_compound(&self) -> SqlResult<Option<usize>> {
         let mut lexer = Lexer::new(self.text, &self.options);
         let mut scan = Scan::new(&self.options);
         let mut next = lexer.next_token();
@@ -80,20 +156,27 @@ impl Parser<'_> {
             let token = next;
             next = lexer.next_token();
             if token.tok == Tok::Semicolon && scan.is_closed() {
+                if !scan.is_complete() {
+                    return Err(self.error_at(token.start));
+                }
                 let rest = token.end + skip_blank(&self.text[token.end..]);
-                return (rest < self.text.len()).then_some(rest);
+                return Ok((rest < self.text.len()).then_some(rest));
             }
             let keyword = |tok, start, end| match tok {
                 Tok::Word => Kw::lookup(&self.text[start..end]),
                 _ => None,
             };
-            scan.take(
-                token.tok,
-                keyword(token.tok, token.start, token.end),
-                keyword(next.tok, next.start, next.end),
-            );
+            let kw = keyword(token.tok, token.start, token.end);
+            if !scan.take_end(token.tok, kw) {
+                return Err(self.error_at(token.start));
+            }
+            scan.take(token.tok, kw, keyword(next.tok, next.start, next.end));
         }
-        None
+        match next.tok {
+            Tok::Bad => Err(self.error_at(next.start)),
+            _ if scan.is_complete() => Ok(None),
+            _ => Err(self.error_at(self.text.len())),
+        }
     }
 }
 
@@ -131,6 +214,23 @@ struct Scan {
     last: Option<Kw>,
     /// The last token was a point, `@` or `:`, behind which words are names.
     qualified: bool,
+    /// The word that began the outermost block.
+    outermost: Kw,
+    /// What may follow the END of the outermost block.
+    tail: Tail,
+}
+
+/// What follows the END of the outermost block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tail {
+    /// It is still open, or there is none.
+    Open,
+    /// The word that began it: END IF.
+    Word(Kw),
+    /// Its label, or nothing.
+    Label,
+    /// Nothing.
+    Nothing,
 }
 
 /// Words with which a body of one statement begins.
@@ -161,7 +261,30 @@ impl Scan {
             parens: 0,
             last: None,
             qualified: false,
+            outermost: Kw::BEGIN,
+            tail: Tail::Open,
         }
+    }
+
+    /// Whether the text may end here.
+    fn is_complete(&self) -> bool {
+        self.blocks.is_empty() && !matches!(self.tail, Tail::Word(_))
+    }
+
+    /// Whether a token fits behind the END of the outermost block.
+    fn take_end(&mut self, tok: Tok, kw: Option<Kw>) -> bool {
+        let (fits, tail) = match self.tail {
+            Tail::Open => return true,
+            Tail::Word(word) => (kw == Some(word), Tail::Label),
+            Tail::Label => {
+                let is_name = tok == Tok::Quoted
+                    || tok == Tok::Word && kw.is_none_or(|kw| kw != Kw::END && !kw.is_reserved());
+                (is_name, Tail::Nothing)
+            }
+            Tail::Nothing => (false, Tail::Nothing),
+        };
+        self.tail = tail;
+        fits
     }
 
     /// Whether a semicolon here ends the whole text.
@@ -187,7 +310,7 @@ impl Scan {
             }
             Kw::BEGIN if self.blocks.last() == Some(&Block::Declarations) && start => {
                 self.blocks.pop();
-                self.open(Block::Statements);
+                self.open(Kw::BEGIN, Block::Statements);
                 self.at_start = true;
             }
             Kw::IF | Kw::FOR if matches!(next, Some(Kw::NOT | Kw::EXISTS | Kw::EACH)) && self.header => {}
@@ -196,7 +319,7 @@ impl Scan {
             {
                 let handler_for = kw == Kw::FOR && self.handler;
                 if !handler_for {
-                    self.open(if kw == Kw::REPEAT { Block::Repeat } else { Block::Statements });
+                    self.open(kw, if kw == Kw::REPEAT { Block::Repeat } else { Block::Statements });
                     self.at_start = matches!(kw, Kw::BEGIN | Kw::LOOP | Kw::REPEAT);
                 }
             }
@@ -204,11 +327,11 @@ impl Scan {
             Kw::DO | Kw::LOOP => self.at_start = true,
             Kw::HANDLER => self.handler = !self.blocks.is_empty(),
             Kw::IS | Kw::AS if self.oracle && (self.header || self.routine) && self.parens == 0 => {
-                self.open(Block::Declarations);
+                self.open(Kw::BEGIN, Block::Declarations);
                 (self.routine, self.at_start) = (false, true);
             }
             Kw::DECLARE if self.oracle && (start || self.header) => {
-                self.open(Block::Declarations);
+                self.open(Kw::BEGIN, Block::Declarations);
                 self.at_start = true;
             }
             Kw::PROCEDURE | Kw::FUNCTION if self.oracle && start => self.routine = true,
@@ -223,7 +346,13 @@ impl Scan {
         self.parens == 0 && (self.header || self.handler)
     }
 
-    fn open(&mut self, block: Block) {
+    fn open(&mut self, kw: Kw, block: Block) {
+        if self.blocks.is_empty() {
+            self.outermost = match kw {
+                Kw::WHILE | Kw::FOR if self.oracle => Kw::LOOP,
+                kw => kw,
+            };
+        }
         self.blocks.push(block);
         (self.header, self.handler) = (false, false);
     }
@@ -236,7 +365,13 @@ impl Scan {
             None => false,
         };
         if closes {
-            self.blocks.pop();
+            let closed = self.blocks.pop();
+            if self.blocks.is_empty() && closed != Some(Block::Expression) {
+                self.tail = match self.outermost {
+                    Kw::BEGIN => Tail::Label,
+                    kw => Tail::Word(kw),
+                };
+            }
         }
     }
 }

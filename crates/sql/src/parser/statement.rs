@@ -1,6 +1,6 @@
 //! Which statement it is.
 
-use super::Parser;
+use super::{Parser, TypeFamily};
 use crate::ast::{ExplainTarget, Statement, *};
 use crate::keyword::Kw;
 use crate::lexer::Tok;
@@ -121,6 +121,7 @@ impl Parser<'_> {
                 Ok(Statement::Shutdown)
             }
             Kw::CALL => self.call_procedure(),
+            Kw::DECLARE if self.options.types == TypeFamily::Oracle => self.anonymous_block(),
             Kw::HANDLER
             | Kw::INSTALL
             | Kw::UNINSTALL
