@@ -153,7 +153,11 @@ impl Binder<'_> {
             _ => Derivation::Implicit,
         };
         let (ty, nullable) = (call.ty.clone(), call.nullable);
-        let known = self.scope().aggregates.iter().position(|other| same_call(other, &call));
+        // Each call warns of its own about texts that are no numbers.
+        let known = match warns_of_texts(&call) {
+            true => None,
+            false => self.scope().aggregates.iter().position(|other| same_call(other, &call)),
+        };
         let index = known.unwrap_or_else(|| {
             let scope = self.scope_mut();
             scope.aggregates.push(call);
@@ -304,6 +308,23 @@ fn constant(tree: Option<&ast::Expr>) -> SqlResult<Option<u64>> {
         Some(ast::Expr::Literal(ast::Literal { value: LiteralValue::Int(n), .. })) => Ok(Some(*n)),
         Some(_) => Err(errors::not_supported_yet("parameters in LIMIT of GROUP_CONCAT")),
     }
+}
+
+/// Whether the aggregate reads texts as numbers.
+fn warns_of_texts(call: &AggregateCall) -> bool {
+    let reads_numbers = matches!(
+        call.kind,
+        AggregateKind::Sum
+            | AggregateKind::Avg
+            | AggregateKind::StdPop
+            | AggregateKind::StdSamp
+            | AggregateKind::VarPop
+            | AggregateKind::VarSamp
+            | AggregateKind::BitAnd
+            | AggregateKind::BitOr
+            | AggregateKind::BitXor
+    );
+    reads_numbers && call.args.iter().any(|arg| arg.ty.is_string())
 }
 
 fn same_call(a: &AggregateCall, b: &AggregateCall) -> bool {

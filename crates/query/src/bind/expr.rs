@@ -16,7 +16,7 @@ use crate::expr::{
     ArithOp, BitOp, CompareOp, Comparison, Derivation, Expr, Node, TruthTest, compare, one_of,
 };
 use crate::func::numeric::is_extreme_of_texts;
-use crate::func::{self, json};
+use crate::func::{self, json, pattern};
 use crate::join::disjunct;
 use crate::stack::with_room;
 
@@ -670,12 +670,23 @@ impl Binder<'_> {
         let (collation, _) = typing::compared_collation(&[&value, &pattern], connection, "like")?;
         self.refuse_lost(&[&value, &pattern], collation, "like")?;
         let escape = match escape {
-            None => Some('\\'),
+            None => Escape::Character(Some('\\')),
             Some(tree) => self.escape_character(tree)?,
         };
         let nullable = value.nullable || pattern.nullable;
         let value = Box::new(to_charset(value, collation));
         let pattern = Box::new(to_charset(pattern, collation));
+        let escape = match escape {
+            Escape::Character(escape) => escape,
+            Escape::Value(escape) => {
+                let ty = SqlType { collation, ..value.ty.clone() };
+                let derivation = value.derivation;
+                let value = Expr { node: Node::Collate(value), ty, nullable, derivation };
+                let args = Box::new([value, *pattern, escape]);
+                let like = Expr::boolean(Node::Call(&pattern::LIKE_ESCAPE, args), nullable);
+                return Ok(if negated { not(like) } else { like });
+            }
+        };
         Ok(Expr::boolean(Node::Like { negated, collation, value, pattern, escape }, nullable))
     }
 
@@ -706,8 +717,8 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// The escape character that a constant gives: the backslash where it is NULL or, unless it is no escape, empty.
-    fn escape_character(&mut self, tree: &ast::Expr) -> SqlResult<Option<char>> {
+    /// The escape character of LIKE: of a value that is known now, or an expression that each execution evaluates once.
+    fn escape_character(&mut self, tree: &ast::Expr) -> SqlResult<Escape> {
         let before = std::mem::replace(&mut self.pins_literals, true);
         let bound = self.scalar(tree);
         self.pins_literals = before;
@@ -725,9 +736,14 @@ impl Binder<'_> {
             }
             _ => func::datetime::constant_value(&self.cx, &bound),
         };
-        let Some(value) = value else { return Err(errors::wrong_arguments("ESCAPE")) };
+        let Some(value) = value else {
+            return match bound.is_constant() {
+                true => Ok(Escape::Value(bound)),
+                false => Err(errors::wrong_arguments("ESCAPE")),
+            };
+        };
         if value.is_null() {
-            return Ok(Some('\\'));
+            return Ok(Escape::Character(Some('\\')));
         }
         let mut bytes = Vec::new();
         convert::to_text(value.as_ref(), &bound.ty, &mut bytes);
@@ -735,14 +751,7 @@ impl Binder<'_> {
             true => collation::convert(bound.ty.collation.charset(), Charset::Utf8mb4, &bytes).0,
             false => bytes.into(),
         };
-        let text = String::from_utf8_lossy(&utf8);
-        let mut chars = text.chars();
-        let no_backslash = self.cx.session.vars.sql_mode.has(SqlMode::NO_BACKSLASH_ESCAPES);
-        match (chars.next(), chars.next()) {
-            (None, _) if !no_backslash => Ok(Some('\\')),
-            (Some(escape), None) => Ok(Some(escape)),
-            _ => Err(errors::wrong_arguments("ESCAPE")),
-        }
+        pattern::escape_of(&utf8, self.cx.session.vars.sql_mode).map(Escape::Character)
     }
 
     fn case(
@@ -947,6 +956,14 @@ fn foreign_cast(to: &CastType) -> Option<&'static str> {
         CastType::DateTime(_) => "cast_as_datetime",
         _ => return None,
     })
+}
+
+/// What escapes in a pattern of LIKE.
+enum Escape {
+    /// A character, or nothing.
+    Character(Option<char>),
+    /// What the statement works out.
+    Value(Expr),
 }
 
 fn integer_cast_type(value: &Expr, unsigned: bool) -> SqlType {

@@ -313,7 +313,7 @@ fn has_row_key(table: &TableRecord) -> bool {
 
 fn serves_rows(index: &IndexRecord, table: &TableRecord) -> bool {
     let whole = |part: &KeyPart| part.prefix.is_none() && !table.columns[part.column].nullable;
-    index.kind != IndexKind::Plain && index.parts.iter().all(whole)
+    index.kind == IndexKind::Primary || index.kind != IndexKind::Plain && index.parts.iter().all(whole)
 }
 
 /// Whether some VIRTUAL column is part of an index.

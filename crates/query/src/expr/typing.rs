@@ -123,6 +123,9 @@ pub fn is_comparand(ty: &SqlType) -> bool {
     ty.length == 0
 }
 
+/// Most digits of the result of DIV.
+const INT64_DIGITS: u32 = 21;
+
 /// The type of `left op right`, and whether it may be NULL.
 pub fn arithmetic(op: ArithOp, left: &Expr, right: &Expr, mode: SqlMode, increment: u8) -> (SqlType, bool) {
     let nullable = left.nullable || right.nullable;
@@ -135,11 +138,18 @@ pub fn arithmetic(op: ArithOp, left: &Expr, right: &Expr, mode: SqlMode, increme
     let (s, t) = (scale(left), scale(right));
     let (whole_left, whole_right) = (p.saturating_sub(s), q.saturating_sub(t));
     if op == ArithOp::IntDiv {
-        let digits = match a {
-            Class::Real => 22,
+        let digits = match left.class() {
+            Class::Null => 1,
+            Class::Real | Class::String if !is_hex(left) => {
+                let length = display_length(left);
+                match float_decimals(left) {
+                    NOT_FIXED.. => length.max(1),
+                    decimals => length.saturating_sub(u32::from(decimals)).max(1),
+                }
+            }
             _ => whole_left.max(1),
         };
-        return (int_type(digits.min(22), is_unsigned(&left.ty) || is_unsigned(&right.ty)), true);
+        return (int_type(digits.min(INT64_DIGITS), is_unsigned(&left.ty) || is_unsigned(&right.ty)), true);
     }
     let real = a == Class::Real || b == Class::Real;
     let decimals = float_decimals(left).max(float_decimals(right));

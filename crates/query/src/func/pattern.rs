@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use keel_base::{SqlResult, errors};
 use keel_value::collation::Charset;
-use keel_value::{CollationId, SqlType, Value, collation};
+use keel_value::{CollationId, SqlMode, SqlType, Value, collation};
 use pcre2::bytes::{Match, Regex, RegexBuilder};
 
 use super::away::{Pace, long};
@@ -254,4 +254,31 @@ fn regexp_replace<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_
         return Ok(Value::Null);
     }
     Ok(in_charset(ty, replaced))
+}
+
+/// LIKE with an escape character that the statement works out: the value, the pattern and the escape.
+pub(crate) static LIKE_ESCAPE: Function = function!("like", 3, 3, |_, _| Ok((int(1), true)), like_escape);
+
+/// The only character of ESCAPE; the backslash where it is empty, unless it is no escape in this mode. 1210 where there are
+/// more.
+pub(crate) fn escape_of(text: &[u8], mode: SqlMode) -> SqlResult<Option<char>> {
+    let text = String::from_utf8_lossy(text);
+    let mut characters = text.chars();
+    match (characters.next(), characters.next()) {
+        (None, _) if !mode.has(SqlMode::NO_BACKSLASH_ESCAPES) => Ok(Some('\\')),
+        (Some(escape), None) => Ok(Some(escape)),
+        _ => Err(errors::wrong_arguments("ESCAPE")),
+    }
+}
+
+fn like_escape<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let mode = cx.session.vars.sql_mode;
+    let escape = match args[2].text(cx)? {
+        Some(text) => escape_of(&text, mode)?,
+        None => Some('\\'),
+    };
+    let text = given!(args[0].text(cx)?);
+    let pattern = given!(args[1].text(cx)?);
+    let matches = collation::like_match(args[0].ty.collation, &text, &pattern, escape);
+    Ok(Value::Int(i64::from(matches)))
 }

@@ -377,9 +377,20 @@ fn reads_groups(binder: &Binder<'_>, expr: &Expr) -> bool {
     reads
 }
 
-/// A lone integer in ORDER BY or GROUP BY: a place in the select list, where none stands below 1.
+/// A lone integer in ORDER BY or GROUP BY, or a parameter that has one: a place in the select list, where none stands
+/// below 1.
 pub(crate) fn ordinal(binder: &mut Binder<'_>, tree: &Tree) -> Option<i128> {
     let (literal, sign) = match tree {
+        Tree::Param(index) => {
+            let place = match binder.cx.params.values.get(*index as usize) {
+                Some(keel_value::Value::Int(n)) => i128::from(*n),
+                Some(keel_value::Value::UInt(n)) => i128::from(*n),
+                _ => return None,
+            };
+            // The plan depends on the value.
+            binder.cacheable = false;
+            return Some(place);
+        }
         Tree::Literal(literal) => (literal, 1),
         Tree::Unary { op: UnaryOp::Minus, expr } => match &**expr {
             Tree::Literal(literal) => (literal, -1),

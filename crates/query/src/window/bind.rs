@@ -124,7 +124,11 @@ impl Binder<'_> {
             }
             "percentile_disc" => {
                 args.push(self.ordered(call)?);
-                (WindowKind::PercentileDisc, value_type(&args[1]), true)
+                let ty = match args[1].class() {
+                    Class::Int | Class::Real => args[1].ty.clone(),
+                    _ => value_type(&args[1]),
+                };
+                (WindowKind::PercentileDisc, ty, true)
             }
             name => {
                 let name = name.to_uppercase();
@@ -299,7 +303,9 @@ fn value_type(arg: &Expr) -> SqlType {
     match &arg.node {
         Node::Constant(Value::Int(_)) => SqlType::bigint().with_length(arg.ty.length),
         _ if arg.class() == Class::Null => min_max_type(arg),
-        _ if arg.class() == Class::Real => typing::real_type(arg.ty.decimals),
+        _ if arg.class() == Class::Real => {
+            SqlType { kind: arg.ty.kind, ..typing::real_type(arg.ty.decimals) }
+        }
         _ if arg.ty.is_integer() && arg.as_any_column().is_some() => typing::operand_type(arg),
         _ => typing::value_type(min_max_type(arg)),
     }

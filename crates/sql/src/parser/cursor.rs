@@ -1,5 +1,6 @@
 //! Looking at tokens and taking them; names.
 
+use super::function::is_function_word;
 use super::literal::unquote;
 use super::{Parser, Token};
 use crate::ast::{ByteStr, ColumnName, Expr, Literal, LiteralValue, ObjectName, SourceText};
@@ -230,8 +231,22 @@ impl Parser<'_> {
         if !self.at_ident() {
             return Err(self.unexpected());
         }
+        if self.begins_function() {
+            return Err(self.unexpected());
+        }
         let token = self.advance();
         self.name_of(token)
+    }
+
+    /// Whether the next token names a function of the grammar and its parenthesis follows: a name only behind a dot.
+    fn begins_function(&self) -> bool {
+        let token = self.peek();
+        let next = self.peek_at(1);
+        next.tok == Tok::LParen
+            && token.tok == Tok::Word
+            && (next.start == token.end || self.options.ignore_space)
+            && (self.pos == 0 || self.tokens[self.pos - 1].tok != Tok::Dot)
+            && is_function_word(self.text_of(token))
     }
 
     /// An identifier or a string.

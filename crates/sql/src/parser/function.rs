@@ -62,6 +62,11 @@ const WINDOW_ONLY: &[&str] = &[
     "row_number",
 ];
 
+/// Whether a word before a parenthesis is one of [`NO_SPACE`].
+pub(super) fn is_function_word(word: &[u8]) -> bool {
+    NO_SPACE.iter().any(|name| name.as_bytes().eq_ignore_ascii_case(word))
+}
+
 /// Names that are functions only if the parenthesis follows directly; otherwise MariaDB looks for a stored function.
 const NO_SPACE: &[&str] = &[
     "adddate",
