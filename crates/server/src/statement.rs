@@ -367,6 +367,7 @@ pub fn prepare(core: &mut Core, text: &[u8]) -> SqlResult<Prepared> {
     ) {
         return Err(errors::unsupported_ps());
     }
+    check_sources(core, &parsed.statement, params)?;
     let source = source_of(core, Arc::new(parsed.statement), params)?;
     if let Source::Plan(plan) = &source {
         plan.note_heap(heap_start);
@@ -375,6 +376,21 @@ pub fn prepare(core: &mut Core, text: &[u8]) -> SqlResult<Prepared> {
         database.share_prepared(&core.sql, text, plan);
     }
     Ok(Prepared::new(source, text, params))
+}
+
+/// Binds what CREATE TABLE and CREATE VIEW read: a table or column that is missing is an error when they are prepared.
+fn check_sources(core: &mut Core, statement: &Statement, params: usize) -> SqlResult<()> {
+    let database = core.state.database().clone();
+    let query = match statement {
+        Statement::CreateView(create) => &create.query,
+        Statement::CreateTable(create) => match (&create.like, &create.select) {
+            (Some(like), _) => return database.find_table(&core.sql, like).map(|_| ()),
+            (None, Some(select)) => &select.query,
+            (None, None) => return Ok(()),
+        },
+        _ => return Ok(()),
+    };
+    database.prepare(&mut core.sql, Arc::new(Statement::Query(query.clone())), params as u32).map(|_| ())
 }
 
 /// Whether a plan may be prepared now; says what its execution will warn of. One of tables forgets earlier warnings.

@@ -5,7 +5,7 @@ use keel_sql::ast::{self, GrantLevel, GrantWhat};
 use keel_value::SqlMode;
 
 use super::change::Edit;
-use super::expand::{Name, database_denied, require_manager};
+use super::expand::{Name, database_denied, require_manager, require_mysql};
 use super::{Account, PUBLIC, Privileges, Proxied, check, user};
 use crate::Database;
 use crate::catalog::names;
@@ -171,6 +171,10 @@ impl Database {
                 let name = Name::of(session, &spec.account)?;
                 let known = edit.accounts.user(&name.user, &name.host).cloned();
                 let same = |p: &Proxied| p.user == whom.user && p.host == whom.host;
+                if let Err(denied) = refuse_password(edit, session, spec, &name) {
+                    outcome = outcome.and(Err(denied));
+                    continue;
+                }
                 let Some(mut account) = known.map(|known| Account::clone(&known)) else {
                     let missing = match revoke {
                         true => errors::nonexisting_grant(&name.user, &name.host),
@@ -179,6 +183,9 @@ impl Database {
                     outcome = outcome.and(Err(missing));
                     continue;
                 };
+                if !revoke && !spec.auth.is_empty() {
+                    user::set_auth(&mut account, &spec.auth)?;
+                }
                 let had = account.proxied.iter().any(same);
                 account.proxied.retain(|p| !same(p));
                 if !revoke {
@@ -280,6 +287,15 @@ fn grantee(edit: &Edit, session: &Session, spec: &ast::UserSpec, name: &Name) ->
     if may_make { Ok(user::fresh(name)) } else { Err(errors::cant_create_user_with_grant()) }
 }
 
+/// 1044 where GRANT sets the password of an account that is there, by a session that may not change `mysql`.
+fn refuse_password(edit: &Edit, session: &Session, spec: &ast::UserSpec, name: &Name) -> SqlResult<()> {
+    let own = name.user == *session.access.user && name.host == *session.access.host;
+    match spec.auth.is_empty() || own || edit.accounts.user(&name.user, &name.host).is_none() {
+        true => Ok(()),
+        false => require_mysql(session, &edit.accounts, Privileges::UPDATE),
+    }
+}
+
 fn grant_to(
     edit: &mut Edit,
     session: &Session,
@@ -288,6 +304,7 @@ fn grant_to(
     wanted: &Wanted,
     options: &ast::UserOptions,
 ) -> SqlResult<()> {
+    refuse_password(edit, session, spec, name)?;
     let mut account = grantee(edit, session, spec, name)?;
     if !spec.auth.is_empty() || *options != ast::UserOptions::default() {
         let own = account.user == session.access.user && account.host == session.access.host;

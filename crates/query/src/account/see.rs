@@ -62,6 +62,16 @@ pub fn on_table(session: &Session, accounts: &Accounts, schema: &str, table: &st
     have.and(session.access.on_table(accounts, schema, table).any())
 }
 
+/// Whether the session may list a table's columns and indexes: SELECT on all tables or on those of the database, or any
+/// privilege on the table or on a column.
+pub fn lists_columns(session: &Session, accounts: &Accounts, schema: &str, table: &str) -> bool {
+    if schema.eq_ignore_ascii_case("information_schema") || accounts.unchecked {
+        return true;
+    }
+    let have = session.access.on_database(accounts, session.database.as_deref(), schema);
+    have.has(Privileges::SELECT) || !session.access.on_table(accounts, schema, table).any().is_none()
+}
+
 /// What the session has on a table as a whole.
 pub fn on_whole_table(session: &Session, accounts: &Accounts, schema: &str, table: &str) -> Privileges {
     if schema.eq_ignore_ascii_case("information_schema") {

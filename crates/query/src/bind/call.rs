@@ -134,6 +134,7 @@ impl Binder<'_> {
             typing::refuse_fixed(arg, name)?;
         }
         self.saw_volatile |= !function.pure;
+        func::json::read_as_written(function.name, &mut args);
         let (ty, maybe_null) = (function.typing)(&self.cx, &mut args)?;
         // In strict mode MariaDB takes any function of text for one that may be NULL.
         let by_arguments = function.null_by_arguments && !self.cx.session.is_strict();

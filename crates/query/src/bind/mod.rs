@@ -225,6 +225,8 @@ pub struct Binder<'a> {
     pub(crate) names_only: bool,
     /// The view that is met next is changed, not read.
     pub(crate) changes_view: bool,
+    /// A view that a statement changes reads its one table again in a subquery.
+    pub(crate) reads_changed_table: bool,
     /// Every naming of a table so far.
     pub(crate) named: Vec<NamedTable>,
     /// The statement is SELECT ... FOR UPDATE.
@@ -303,6 +305,7 @@ impl<'a> Binder<'a> {
             needs: Vec::new(),
             names_only: false,
             changes_view: false,
+            reads_changed_table: false,
             common: Vec::new(),
             later_common: Vec::new(),
             recursions: 0,

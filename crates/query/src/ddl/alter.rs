@@ -255,8 +255,8 @@ impl Database {
             }
             AlterAction::Option(option) => alteration.option(session, option),
             AlterAction::ConvertTo { charset, collation } => {
-                let server = session.vars.server_collation;
-                let to = choose_collation(Some(charset), collation.as_deref(), server, server)?;
+                let default = catalog.require_schema(&table.schema)?.collation;
+                let to = choose_collation(Some(charset), collation.as_deref(), default, default)?;
                 alteration.convert_to(to)
             }
             AlterAction::Force => {

@@ -180,7 +180,9 @@ pub(super) fn define_one(cx: &mut ColumnContext<'_>, column: &ast::ColumnDef) ->
         true => ColumnDefault::None,
         false => default_of(cx, column, &ty, nullable)?,
     };
-    if column.on_update.is_some() && !matches!(ty.kind, TypeKind::Timestamp | TypeKind::DateTime) {
+    let too_coarse = |tree: &Expr| written_digits(tree).is_some_and(|digits| digits < u64::from(ty.decimals));
+    let is_time = matches!(ty.kind, TypeKind::Timestamp | TypeKind::DateTime);
+    if column.on_update.as_ref().is_some_and(|tree| !is_time || too_coarse(tree)) {
         return Err(errors::invalid_on_update(&column.name));
     }
     let mut defined = ColumnDef {
@@ -520,7 +522,13 @@ pub(super) fn default_value(
     nullable: bool,
 ) -> SqlResult<ColumnDefault> {
     if is_now(tree) {
-        return Ok(ColumnDefault::Now);
+        // One with fewer digits than the column is an expression.
+        return Ok(match written_digits(tree).filter(|digits| *digits > 0) {
+            Some(digits) if digits < u64::from(ty.decimals) => {
+                ColumnDefault::Expression(format!("current_timestamp({digits})"))
+            }
+            _ => ColumnDefault::Now,
+        });
     }
     if let Some(what) = kept::refused(tree, &|_, _| false) {
         return Err(errors::generated_column_function_is_not_allowed(what, "DEFAULT", name));
@@ -749,6 +757,20 @@ fn is_now(tree: &Expr) -> bool {
     match tree {
         Expr::Function(call) => call.db.is_none() && call.name == "now" && call.args.len() <= 1,
         _ => false,
+    }
+}
+
+/// The digits that CURRENT_TIMESTAMP(digits) names.
+fn written_digits(tree: &Expr) -> Option<u64> {
+    match tree {
+        Expr::Function(call) => match call.args.first() {
+            Some(Expr::Literal(literal)) => match literal.value {
+                ast::LiteralValue::Int(digits) => Some(digits),
+                _ => None,
+            },
+            _ => None,
+        },
+        _ => None,
     }
 }
 

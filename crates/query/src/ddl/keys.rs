@@ -31,7 +31,7 @@ pub(super) fn add(
     indexes.retain(|other| !(made.contains(&other.name) && parts.starts_with(&other.parts)));
     let index = record(session, indexes, columns, kind, key, parts)?;
     let index = IndexRecord { hashed, ..index };
-    if hashed {
+    if hashed || kind == IndexKind::Unique && key.options.algorithm == Some(IndexAlgorithm::Hash) {
         refuse_counted(columns, &index)?;
     }
     if kind == IndexKind::Primary {
@@ -334,18 +334,26 @@ pub(super) fn fit(
 fn refuse_counted(columns: &[ColumnDef], index: &IndexRecord) -> SqlResult<()> {
     let counted = index.parts.iter().any(|part| columns[part.column].auto_increment);
     match index.parts.last().filter(|_| counted) {
+        Some(last) if index.using.is_some() => {
+            let name = &columns[last.column].name;
+            Err(errors::generated_column_function_is_not_allowed("AUTO_INCREMENT", "USING HASH", name))
+        }
         Some(last) => Err(errors::no_auto_increment_in_hash(&columns[last.column].name, &index.name)),
         None => Ok(()),
     }
 }
 
-/// Puts keys into MariaDB's order: primary, unique without NULL, unique, others; else as written.
+/// Sorts keys in MariaDB's order: primary, unique without NULL, unique, others; unique keys over prefixes follow the
+/// unique keys of the same rank, other keys keep the order of the statement.
 pub(super) fn sort(columns: &[ColumnDef], indexes: &mut [IndexRecord]) {
+    let has_prefix = |index: &IndexRecord| index.parts.iter().any(|part| part.prefix.is_some());
     indexes.sort_by_key(|index| match index.kind {
-        IndexKind::Primary => 0,
-        IndexKind::Unique if index.parts.iter().all(|p| !columns[p.column].nullable) => 1,
-        IndexKind::Unique => 2,
-        IndexKind::Plain => 3,
+        IndexKind::Primary => (0, false),
+        IndexKind::Unique if index.parts.iter().all(|p| !columns[p.column].nullable) => {
+            (1, has_prefix(index))
+        }
+        IndexKind::Unique => (2, has_prefix(index)),
+        IndexKind::Plain => (3, false),
     });
 }
 

@@ -195,7 +195,7 @@ impl Database {
     }
 
     /// The table of that name, or 1146. Virtual tables cannot be defined.
-    pub(crate) fn find_table(&self, session: &Session, name: &ObjectName) -> SqlResult<Arc<TableDef>> {
+    pub fn find_table(&self, session: &Session, name: &ObjectName) -> SqlResult<Arc<TableDef>> {
         let schema = schema_of(session, name)?;
         self.refuse_virtual(session, schema)?;
         let catalog = self.catalog_of(session);

@@ -7,7 +7,7 @@ use keel_value::collation::Charset;
 use keel_value::convert::{self, Problem, StoreContext};
 use keel_value::decimal::Fit;
 use keel_value::temporal::{DateRules, Moment, ParsedTime, days_in_month};
-use keel_value::types::{Class, NOT_FIXED};
+use keel_value::types::{Class, Format, NOT_FIXED};
 use keel_value::{
     Cell, CollationId, Date, DateTime, Decimal, Fixed, FixedKind, SqlMode, SqlType, Time, TypeKind, Value,
     ValueRef, collation,
@@ -188,7 +188,11 @@ fn cast_text<'f>(ty: &'f SqlType, value: &'f Expr, cx: &mut EvalContext<'_, 'f>)
         false => text_in(ty.collation, value, cx)?,
     };
     let Some(text) = text else { return Ok(Cell::Ref(ValueRef::Null)) };
-    let kept = collation::substring(ty.collation, &text, 0, limit).len();
+    // JSON_ARRAY() and JSON_OBJECT() have a declared length of 0, and a CAST without a length keeps their text.
+    let kept = match limit == 0 && value.ty.format == Format::Json && value.ty.length == 0 {
+        true => text.len(),
+        false => collation::substring(ty.collation, &text, 0, limit).len(),
+    };
     if kept < text.len() && ty.is_string() && !ty.is_blob() {
         let name = if ty.collation == CollationId::BINARY { "BINARY" } else { "CHAR" };
         let shown = convert::printable_text(ty.collation, &text);

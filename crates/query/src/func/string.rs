@@ -554,7 +554,9 @@ fn export_set<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>
 }
 
 fn quote_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
-    Ok((string_type(chars(&args[0]) * 2 + 2, collation_of(cx, &args[0])), true))
+    // NULL gives the word NULL, which may be longer than any text of the argument.
+    let least = if args[0].nullable { 4 } else { 0 };
+    Ok((string_type((chars(&args[0]) * 2 + 2).max(least), collation_of(cx, &args[0])), true))
 }
 
 fn quote<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {

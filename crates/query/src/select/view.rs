@@ -13,11 +13,11 @@ use keel_sql::ast::{OrderItem, Query, QueryBody, Select, SelectOptions, TableRef
 use super::build::{self, Item};
 use super::from::{self, From, Part, Title, add_derived};
 use crate::bind::{
-    Binder, Clause, NO_SLOT, NamedView, Scope, ScopeColumn, ScopeTable, SubqueryReads, ViewPart,
+    Binder, Clause, NO_SLOT, NamedTable, NamedView, Scope, ScopeColumn, ScopeTable, SubqueryReads, ViewPart,
 };
 use crate::catalog::{CheckOption, TableDef, View, ViewAlgorithm, names};
 use crate::expr::{Derivation, Expr, Node, walk};
-use crate::join::order::{FromTree, Leaf, TABLES_MAX};
+use crate::join::order::{FromTree, Leaf, LeafKind, TABLES_MAX};
 use crate::stack::with_room;
 
 /// Views within views.
@@ -206,6 +206,8 @@ fn merge(
     (binder.in_aggregate, binder.in_window, binder.clause) = flags;
     from.checks.truncate(checks);
     let inner = bound?;
+    binder.reads_changed_table |=
+        reads_own_table(&from.leaves[before.0..], &select.from, &binder.named[before.1..]);
     let Some(scope) = own.into_iter().next() else { return Ok(None) };
     if inner.items.len() != view.columns.len() {
         return Err(view.broken());
@@ -232,6 +234,17 @@ fn merge(
     let mut conditions = inner.below;
     conditions.extend(inner.own);
     Ok(Some(Merged { tree, conditions, order: inner.order }))
+}
+
+/// Whether a view over one table reads that table again in a subquery.
+fn reads_own_table(leaves: &[Leaf], written: &[TableRef], named: &[NamedTable]) -> bool {
+    let [leaf] = leaves else { return false };
+    let ([TableRef::Table { name, .. }], LeafKind::Table(table, _)) = (written, &leaf.kind) else {
+        return false;
+    };
+    // Behind a view in FROM the table has another name, and MariaDB compares names.
+    names::same(&name.name, &table.name)
+        && named.iter().any(|n| n.in_subquery && Arc::ptr_eq(&n.table, table))
 }
 
 fn bind_inner(
@@ -377,9 +390,10 @@ pub(crate) fn target(
 ) -> SqlResult<Option<Target>> {
     let mut from = From::default();
     binder.changes_view = true;
+    binder.reads_changed_table = false;
     let (_, conditions) = add(binder, &mut from, view, alias)?;
     let is_merged = binder.scope().tables.iter().any(|t| matches!(t.view, ViewPart::Whole(_)));
-    if !is_merged {
+    if !is_merged || binder.reads_changed_table {
         return Ok(None);
     }
     Ok(Some(target_of(from, conditions)))
@@ -420,7 +434,6 @@ pub(crate) fn scope_of(
 }
 
 fn target_of(from: From, conditions: Vec<Expr>) -> Target {
-    use crate::join::order::LeafKind;
     let table = |leaf: &Leaf| match &leaf.kind {
         LeafKind::Table(def, _) if !def.is_virtual() => Some(def.clone()),
         _ => None,

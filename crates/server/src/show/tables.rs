@@ -177,7 +177,7 @@ pub fn table_status(core: &Core, db: Option<&str>) -> SqlResult<Rows> {
     Rows::of_table(core, schema::table("TABLES"), wanted, TABLE_STATUS)
 }
 
-/// What statements about a table's columns are called where they are denied; any privilege on a column will do.
+/// What statements about a table's columns are called where they are denied.
 const SELECT: &str = "SELECT";
 /// The same of its definition; privileges on single columns are not enough.
 const SHOW: &str = "SHOW";
@@ -187,12 +187,12 @@ fn find(core: &Core, name: &ObjectName, command: &str) -> SqlResult<Arc<TableDef
     core.sql.refuse_in_closed_branch()?;
     let db = database_of(core, name.db.as_deref())?;
     let accounts = core.state.database().catalog().accounts.clone();
-    let has = match command {
-        SELECT => see::on_table(&core.sql, &accounts, &db, &name.name),
-        _ => see::on_whole_table(&core.sql, &accounts, &db, &name.name),
+    let may = match command {
+        SELECT => see::lists_columns(&core.sql, &accounts, &db, &name.name),
+        _ => see::on_whole_table(&core.sql, &accounts, &db, &name.name).has_any(Privileges::SEES_TABLE),
     };
     let own = see::is_temporary(&core.sql, &db, &name.name);
-    if !own && !has.has_any(Privileges::SEES_TABLE) {
+    if !own && !may {
         return Err(see::denied_command(&core.sql, command, &db, &name.name));
     }
     let view = View { state: &core.state, session: &core.sql };
@@ -323,10 +323,16 @@ pub fn view_of(core: &Core, name: &ObjectName) -> Option<Arc<CatalogView>> {
     core.state.database().catalog_of(&core.sql).view(&db, &name.name).cloned()
 }
 
+/// The view of a name, even where a temporary table has the same name.
+fn lasting_view_of(core: &Core, name: &ObjectName) -> Option<Arc<CatalogView>> {
+    let db = database_of(core, name.db.as_deref()).ok()?;
+    core.state.database().catalog().view(&db, &name.name).cloned()
+}
+
 /// SHOW CREATE VIEW.
 pub fn create_view(core: &mut Core, name: &ObjectName) -> SqlResult<Rows> {
     core.sql.refuse_in_closed_branch()?;
-    let Some(view) = view_of(core, name) else {
+    let Some(view) = lasting_view_of(core, name) else {
         let table = find(core, name, SHOW)?;
         if let Some(view) = system::of(&table).filter(|own| own.is_view && table.is_virtual()) {
             return system_tables::create_view(view);

@@ -61,6 +61,27 @@ fn as_written(arg: &Expr) -> &Expr {
     }
 }
 
+/// Replaces what JSON_COMPACT() and its like write by their argument where a JSON function reads it as a document.
+pub(crate) fn read_as_written(name: &str, args: &mut [Expr]) {
+    let count = match name {
+        "json_merge" | "json_merge_preserve" | "json_merge_patch" => args.len(),
+        "json_contains" | "json_overlaps" => 2,
+        "json_array" | "json_object" | "json_quote" => 0,
+        _ if name.starts_with("json_") => 1,
+        _ => 0,
+    };
+    for arg in args.iter_mut().take(count) {
+        while is_rewrite(arg) {
+            let inner = match &mut arg.node {
+                Node::Once(_, inner) => std::mem::replace(&mut **inner, Expr::null()),
+                Node::Call(_, args) => std::mem::replace(&mut args[0], Expr::null()),
+                _ => break,
+            };
+            *arg = inner;
+        }
+    }
+}
+
 fn is_rewrite(arg: &Expr) -> bool {
     match &arg.node {
         Node::Call(function, _) => {

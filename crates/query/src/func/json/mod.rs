@@ -26,7 +26,7 @@ use crate::session::Session;
 
 pub use change::FUNCTIONS as CHANGING;
 pub use make::FUNCTIONS as MAKING;
-pub(crate) use make::{append_key, append_value};
+pub(crate) use make::{append_key, append_value, read_as_written};
 pub use read::FUNCTIONS as READING;
 pub(crate) use read::{is_extracted, number_text, numbered, unquoted};
 pub use search::FUNCTIONS as SEARCHING;
