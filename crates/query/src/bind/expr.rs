@@ -7,7 +7,7 @@ use keel_sql::ast::{self, BinaryOp, CastType, IsTest, LiteralValue, UnaryOp};
 use keel_storage::runtime::fiber;
 use keel_value::collation::{self, Charset};
 use keel_value::types::Class;
-use keel_value::{CollationId, Decimal, FixedKind, SqlMode, SqlType, TypeKind, Value, convert};
+use keel_value::{CollationId, Decimal, FixedKind, SqlType, TypeKind, Value, convert};
 
 use super::{Binder, literal};
 use crate::catalog::ColumnDefault;
