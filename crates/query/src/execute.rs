@@ -447,6 +447,10 @@ impl Database {
         session.refuse_same_name(listed.iter().map(|name| (name, None)))?;
         if plan.kind.defines_temporary() {
             session.refuse_in_closed_branch()?;
+            if matches!(&*plan.statement, Statement::CreateTable(create) if create.sequence.is_some()) {
+                // The first row of a sequence is committed.
+                session.refuse_in_branch()?;
+            }
             if session.is_read_only() {
                 return Err(errors::cant_execute_in_read_only_transaction());
             }

@@ -369,6 +369,9 @@ impl Core {
     }
 
     fn evaluate_by_query(&mut self, expr: &Expr, params: &[Value]) -> SqlResult<Evaluated> {
+        if keel_query::aggregate::has_aggregate(expr) {
+            return Err(errors::invalid_group_func_use());
+        }
         let statement = Arc::new(select_of(expr.clone())?);
         let database = self.state.database().clone();
         let plan = database.prepare(&mut self.sql, statement, params.len() as u32)?;

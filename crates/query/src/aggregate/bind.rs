@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 
 use keel_base::{SqlResult, errors};
+use keel_sql::ast::walk::Part;
 use keel_sql::ast::{self, ByteStr, FunctionCall, LiteralValue};
 use keel_value::key::KeyPart;
 use keel_value::types::{Class, Format};
@@ -17,6 +18,15 @@ use crate::select::stored_type;
 /// Whether a call is one of an aggregate.
 pub(crate) fn is_aggregate(call: &FunctionCall) -> bool {
     kind_of(call).is_some()
+}
+
+/// Whether an expression calls an aggregate outside the queries within it.
+pub fn has_aggregate(tree: &ast::Expr) -> bool {
+    let mut found = matches!(tree, ast::Expr::Function(call) if call.over.is_none() && is_aggregate(call));
+    tree.each_part(&mut |part| {
+        found = found || matches!(part, Part::Expr(expr) if has_aggregate(expr));
+    });
+    found
 }
 
 /// The aggregate of a function's name.

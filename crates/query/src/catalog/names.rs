@@ -38,6 +38,12 @@ pub fn check_column(name: &str) -> SqlResult<()> {
     if is_bad(name) { Err(errors::wrong_column_name(name)) } else { Ok(()) }
 }
 
+/// InnoDB's own column that a name is the name of.
+pub fn own_column(name: &str) -> Option<&'static str> {
+    const OWN: [&str; 3] = ["DB_ROW_ID", "DB_TRX_ID", "DB_ROLL_PTR"];
+    OWN.into_iter().find(|own| own.eq_ignore_ascii_case(name))
+}
+
 /// Names of at most 64 characters.
 pub fn check_length(name: &str) -> SqlResult<()> {
     if is_long(name) { Err(errors::too_long_ident(name)) } else { Ok(()) }

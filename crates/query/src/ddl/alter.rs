@@ -492,6 +492,9 @@ impl Alteration {
             return Ok(());
         }
         let mut made = columns::define_one(cx, column)?;
+        if names::own_column(&made.name).is_some() {
+            return Err(errors::wrong_column_name(&made.name));
+        }
         let place = self.place(position)?;
         columns::settle_timestamp(cx.session, &self.record.columns[..place], &mut made)?;
         self.rearranges |= place < self.record.columns.len();
@@ -591,6 +594,11 @@ impl Alteration {
         columns::settle_timestamp(cx.session, &self.record.columns[..place], &mut made)?;
         let before = &self.record.columns[place];
         self.converts |= before.ty != made.ty || made.auto_increment && !before.auto_increment;
+        if before.ty != made.ty {
+            foreign::refuse_own_names(cx.session, std::slice::from_ref(&made))?;
+        } else if let Some(own) = names::own_column(&made.name) {
+            return Err(errors::wrong_column_name(own));
+        }
         self.copies |= made.check.is_some() && before.check != made.check;
         if before.generated != made.generated {
             let copies = generated_anew(before.generated.as_ref(), made.generated.as_ref())?;
@@ -646,6 +654,9 @@ impl Alteration {
     ) -> SqlResult<()> {
         let Some(place) = self.require_column(session, old, if_exists)? else { return Ok(()) };
         names::check_column(new)?;
+        if let Some(own) = names::own_column(new) {
+            return Err(errors::wrong_column_name(own));
+        }
         if self.column(new).is_some_and(|other| other != place) {
             return Err(errors::dup_fieldname(new));
         }

@@ -582,6 +582,9 @@ impl Database {
         }
         let mut indexes = Vec::new();
         let ties = keeps_foreign_keys(&create.options);
+        if ties {
+            foreign::refuse_own_names(session, &columns)?;
+        }
         let of_column =
             |column| column_key(column).into_iter().chain(foreign::of_column(column).filter(|_| ties));
         let keys: Vec<KeyDef> =

@@ -67,6 +67,17 @@ pub(super) fn wrong_options(session: &mut Session, schema: &str, table: &str) ->
     refused(session, None, error, errors::get_errno(140, reason, "InnoDB"))
 }
 
+/// 1166 for a column that has the name of one of InnoDB's own, in a table that is built.
+pub(super) fn refuse_own_names(session: &mut Session, columns: &[ColumnDef]) -> SqlResult<()> {
+    match columns.iter().find(|column| names::own_column(&column.name).is_some()) {
+        Some(column) => {
+            let reason = errors::get_errno(168, "Unknown (generic) error from engine", "InnoDB");
+            Err(refused(session, None, errors::wrong_column_name(&column.name), reason))
+        }
+        None => Ok(()),
+    }
+}
+
 fn refused(
     session: &mut Session,
     before: Option<(u16, String)>,

@@ -222,7 +222,7 @@ fn whole_number(core: &mut Core, variable: &Variable, value: Value) -> Value {
 
 fn default_value(core: &Core, id: VarId, global: bool) -> SqlResult<Setting> {
     let variable = table().get(id);
-    if matches!(variable.name, "identity" | "last_insert_id") {
+    if matches!(variable.name, "identity" | "last_insert_id" | "rand_seed1" | "rand_seed2") {
         return Err(errors::no_default(variable.name));
     }
     if global {

@@ -67,9 +67,24 @@ impl Parser<'_> {
             return Ok((None, None));
         }
         let digits = self.integer()?;
-        let scale = if self.accept(Tok::Comma) { Some(self.small_integer()?) } else { None };
+        let scale = match self.accept(Tok::Comma) {
+            // Beside a scale, the grammar takes integers of 31 bits alone.
+            true if digits > i32::MAX as u64 => return Err(self.unexpected()),
+            true => Some(self.scale()?),
+            false => None,
+        };
         self.expect(Tok::RParen)?;
         Ok((Some(digits), scale))
+    }
+
+    fn scale(&mut self) -> SqlResult<u32> {
+        let first = self.pos;
+        let scale = self.small_integer()?;
+        if scale > i32::MAX as u32 {
+            self.pos = first;
+            return Err(self.unexpected());
+        }
+        Ok(scale)
     }
 
     fn small_integer(&mut self) -> SqlResult<u32> {
