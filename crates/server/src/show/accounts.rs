@@ -70,7 +70,7 @@ pub fn grants(core: &Core, whose: Option<&ast::Account>) -> SqlResult<Rows> {
     }
     let title = format!("Grants for {}", show::title(account));
     let layout = Layout::of(&core.sql.vars);
-    let rows = lines.into_iter().map(|line| vec![text(layout.quoted(&line).into_owned())]).collect();
+    let rows = lines.into_iter().map(|line| vec![text(layout.quoted(&line))]).collect();
     Ok(Rows::plain(vec![Plain(&title, varchar(1024), false)], rows))
 }
 
@@ -86,7 +86,7 @@ pub fn create_user(core: &Core, whose: Option<&ast::Account>) -> SqlResult<Rows>
     let title = format!("CREATE USER for {}", show::title(account));
     let layout = Layout::of(&core.sql.vars);
     let lines = std::iter::once(show::create_user(account)).chain(show::lifetime_of_expired(account));
-    let rows = lines.map(|line| vec![text(layout.quoted(&line).into_owned())]).collect();
+    let rows = lines.map(|line| vec![text(layout.quoted(&line))]).collect();
     Ok(Rows::plain(vec![Plain(&title, varchar(1024), false)], rows))
 }
 
