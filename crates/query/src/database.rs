@@ -394,6 +394,7 @@ impl Database {
             cacheable: !notes.unique && !matches!(body, Body::Direct),
             pinned: notes.pinned.into(),
             narrow: notes.narrow.into(),
+            held: notes.held.into(),
             database: session.database.clone(),
             param_count: inputs.shapes.len() as u32,
             shapes: inputs.shapes.into(),

@@ -216,6 +216,8 @@ pub struct Plan {
     pub(crate) pinned: Box<[u32]>,
     /// Parameters that must be ASCII where they are texts: they meet a character set that may lack what they hold.
     pub(crate) narrow: Box<[u32]>,
+    /// Parameters that the plan was made for, with their values: others need another plan.
+    pub(crate) held: Box<[(u32, Value)]>,
     /// The kinds of values that parameters were bound for.
     pub(crate) shapes: Box<[Shape]>,
     /// The same statement bound anew, for other kinds of values or after a table changed.
@@ -252,6 +254,8 @@ pub(crate) struct Notes {
     pub pinned: Vec<u32>,
     /// See `Plan::narrow`.
     pub narrow: Vec<u32>,
+    /// See `Plan::held`.
+    pub held: Vec<(u32, Value)>,
     /// It serves this execution only.
     pub unique: bool,
     /// The tables that its queries name, subqueries included.
@@ -283,6 +287,7 @@ impl Notes {
     pub fn take(&mut self, binder: &Binder<'_>) {
         self.pinned.extend_from_slice(&binder.pinned);
         self.narrow.extend_from_slice(&binder.narrow);
+        self.held.extend_from_slice(&binder.held);
         self.unique |= !binder.cacheable;
         if let Some(most) = &binder.rows_examined {
             self.rows_examined = Some(most.clone());
@@ -558,6 +563,7 @@ impl Plan {
                 Some(Value::Bytes(text)) => text.is_ascii(),
                 _ => true,
             })
+            && self.held.iter().all(|(index, value)| params.get(*index as usize) == Some(value))
     }
 
     /// Whether it still fits the catalog: one comparison where nothing changed at all.

@@ -8,7 +8,6 @@ use keel_value::Value;
 use crate::core::Core;
 use crate::privileges;
 use crate::registry::Client;
-use crate::statement::refuse_queries;
 
 /// Runs KILL; gives how many connections of a user it has reached.
 pub fn run(core: &mut Core, kill: &Kill, params: &[Value]) -> SqlResult<u64> {
@@ -65,7 +64,10 @@ pub fn id_of(core: &mut Core, expr: &Expr, params: &[Value]) -> SqlResult<i64> {
     if let Expr::Column(name) = expr {
         return Err(errors::bad_field(&name.column, "KILL"));
     }
-    refuse_queries("KILL", expr)?;
+    // A query without tables is an expression like others.
+    if expr.reads_tables() || expr.has_sequence() {
+        return Err(errors::subqueries_not_supported("KILL"));
+    }
     let integer = Expr::Cast { expr: Box::new(expr.clone()), to: CastType::Signed };
     Ok(match core.evaluate(&integer, params)?.value {
         Value::Int(id) => id,

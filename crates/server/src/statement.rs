@@ -268,7 +268,7 @@ fn run_xa(core: &mut Core, xa: &Xa) -> SqlResult<Outcome> {
 }
 
 /// 1970 where a value is to come from a query, or from a sequence.
-pub(crate) fn refuse_queries(clause: &str, source: &Expr) -> SqlResult<()> {
+fn refuse_queries(clause: &str, source: &Expr) -> SqlResult<()> {
     match source.has_query() || source.has_sequence() {
         true => Err(errors::subqueries_not_supported(clause)),
         false => Ok(()),

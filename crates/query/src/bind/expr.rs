@@ -204,6 +204,14 @@ impl Binder<'_> {
         Expr { node: Node::Param(index), ty, nullable: true, derivation }
     }
 
+    /// The value of a parameter, NULL before it has one. The plan is made for this value.
+    pub(crate) fn held_parameter(&mut self, index: u32) -> Value {
+        self.cacheable = false;
+        let Some(value) = self.cx.params.values.get(index as usize) else { return Value::Null };
+        self.held.push((index, value.clone()));
+        value.clone()
+    }
+
     fn user_variable(&mut self, name: &str) -> Expr {
         self.cacheable = false;
         let name = name.to_lowercase();
@@ -725,11 +733,7 @@ impl Binder<'_> {
         let bound = bound?;
         let value = match &bound.node {
             Node::Constant(value) => Some(value.clone()),
-            // The plan of a prepared statement fits this value alone.
-            Node::Param(index) => {
-                self.cacheable = false;
-                Some(self.cx.params.values.get(*index as usize).cloned().unwrap_or(Value::Null))
-            }
+            Node::Param(index) => Some(self.held_parameter(*index)),
             Node::UserVar(name, false) => {
                 let known = self.cx.session.user_variables.get(name);
                 Some(known.map_or(Value::Null, |variable| variable.value.clone()))

@@ -199,6 +199,8 @@ pub struct Binder<'a> {
     pub pinned: Vec<u32>,
     /// See `crate::plan::Plan::narrow`.
     pub narrow: Vec<u32>,
+    /// See `crate::plan::Plan::held`.
+    pub held: Vec<(u32, Value)>,
     /// Whether the plan serves other executions: false where it depends on types of user variables.
     pub cacheable: bool,
     /// The slot that VALUES(column) reads, in ON DUPLICATE KEY UPDATE.
@@ -285,6 +287,7 @@ impl<'a> Binder<'a> {
             pins_decimals: false,
             pinned: Vec::new(),
             narrow: Vec::new(),
+            held: Vec::new(),
             cacheable: true,
             values_slot: None,
             loaded: None,

@@ -7,8 +7,8 @@ use keel_sql::ast::{
     self, Expr as Tree, IntoTarget, Limit, LiteralValue, LockClause, LockWait, OrderItem, Query, QueryBody,
     Select, SelectInto, SelectItem, UnaryOp,
 };
-use keel_value::SqlMode;
 use keel_value::key::KeyPart;
+use keel_value::{SqlMode, Value};
 
 use super::block::{Block, SortKey};
 use super::carry::{Carry, result_layout, stored_type};
@@ -382,13 +382,11 @@ fn reads_groups(binder: &Binder<'_>, expr: &Expr) -> bool {
 pub(crate) fn ordinal(binder: &mut Binder<'_>, tree: &Tree) -> Option<i128> {
     let (literal, sign) = match tree {
         Tree::Param(index) => {
-            let place = match binder.cx.params.values.get(*index as usize) {
-                Some(keel_value::Value::Int(n)) => i128::from(*n),
-                Some(keel_value::Value::UInt(n)) => i128::from(*n),
+            let place = match binder.held_parameter(*index) {
+                Value::Int(n) => i128::from(n),
+                Value::UInt(n) => i128::from(n),
                 _ => return None,
             };
-            // The plan depends on the value.
-            binder.cacheable = false;
             return Some(place);
         }
         Tree::Literal(literal) => (literal, 1),

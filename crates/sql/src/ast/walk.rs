@@ -103,6 +103,11 @@ impl Expr {
         found
     }
 
+    /// Whether a query within reads any table.
+    pub fn reads_tables(&self) -> bool {
+        self.reads(&|_| true)
+    }
+
     /// Whether a query within reads the table: see [`Query::reads`].
     fn reads(&self, is_it: &dyn Fn(&str) -> bool) -> bool {
         let mut found = false;
