@@ -9,6 +9,8 @@ set -euo pipefail
 
 DATA=${KEEL_DATA:-/var/lib/keel}
 SOCKET=${KEEL_SOCKET:-/run/keel/keel.sock}
+# Exists while the data folder is being prepared.
+INCOMPLETE=$DATA/entrypoint-incomplete
 
 note() { echo "$(date --rfc-3339=seconds) [entrypoint]: $*"; }
 fail() { note "$*" >&2; exit 1; }
@@ -29,7 +31,7 @@ setting() {
 text() { local q=${1//\\/\\\\}; printf "'%s'" "${q//\'/\\\'}"; }
 name() { printf '`%s`' "${1//\`/\`\`}"; }
 
-client() { mariadb --defaults-extra-file="$ROOT_FILE" --protocol=socket --socket="$SOCKET" --user=root "$@"; }
+client() { mariadb --defaults-extra-file="$ROOT_FILE" --default-character-set=utf8mb4 --protocol=socket --socket="$SOCKET" --user=root "$@"; }
 
 start_private() {
     keel serve --datadir="$DATA" --socket="$SOCKET" --skip-networking "$@" &
@@ -55,8 +57,17 @@ run_file() {
     esac
 }
 
+# An account without privileges for healthcheck.sh. Its password is in the data folder.
+health_account() {
+    local password
+    password=$(head -c 18 /dev/urandom | base64)
+    (umask 077; printf '[client]\nuser=healthcheck\npassword="%s"\n' "$password" >"$DATA/.healthcheck.cnf")
+    echo "CREATE USER healthcheck@localhost IDENTIFIED BY $(text "$password");"
+}
+
 accounts() {
     local root_host=$1 user=$2 password=$3
+    health_account
     if [ -n "$root_host" ] && [ "$root_host" != localhost ]; then
         echo "CREATE USER 'root'@$(text "$root_host") IDENTIFIED BY $(text "$ROOT_PASSWORD");"
         echo "GRANT ALL ON *.* TO 'root'@$(text "$root_host") WITH GRANT OPTION;"
@@ -90,7 +101,9 @@ prepare() {
         note "GENERATED ROOT PASSWORD: $ROOT_PASSWORD"
     fi
     ROOT_FILE=$(mktemp)
-    trap 'rm -f "$ROOT_FILE" "$ROOT_FILE.password"' EXIT
+    SERVER=
+    touch "$INCOMPLETE"
+    trap 'rm -f "$ROOT_FILE" "$ROOT_FILE.password"; if [ -n "$SERVER" ]; then kill -TERM "$SERVER" 2>/dev/null || true; fi' EXIT
     local quoted_password=${ROOT_PASSWORD//\\/\\\\}
     printf '[client]\npassword="%s"\n' "${quoted_password//\"/\\\"}" >"$ROOT_FILE"
     if [ -n "$ROOT_PASSWORD" ]; then
@@ -107,13 +120,14 @@ prepare() {
     done
     kill -TERM "$SERVER"
     wait "$SERVER" || fail "the server did not stop cleanly after the data folder was prepared"
-    rm -f "$ROOT_FILE" "$ROOT_FILE.password"
+    rm -f "$ROOT_FILE" "$ROOT_FILE.password" "$INCOMPLETE"
     trap - EXIT
     note "the data folder is ready"
 }
 
 # `docker run keel --port=3307` means options of the server.
 case ${1:-} in
+    --version|--help) ;;
     ''|-*) set -- serve "$@" ;;
 esac
 case $1 in
@@ -124,12 +138,16 @@ esac
 
 # Give up root: the server runs as keel.
 if [ "$(id -u)" = 0 ]; then
-    mkdir -p "$DATA" "$(dirname "$SOCKET")"
+    [ -d "$DATA" ] || install -d -m 0700 "$DATA"
+    mkdir -p "$(dirname "$SOCKET")"
     chown keel:keel "$DATA" "$(dirname "$SOCKET")"
     exec setpriv --reuid=keel --regid=keel --init-groups "$0" "$@"
 fi
 
 if [ "$1" = init ]; then exec keel "$@"; fi
+if [ -e "$INCOMPLETE" ]; then
+    fail "preparing $DATA was interrupted: empty it, or remove $INCOMPLETE to use it as it is"
+fi
 if [ ! -e "$DATA/FORMAT" ]; then prepare; fi
 shift
-exec keel serve --datadir="$DATA" --socket="$SOCKET" --bind-address=0.0.0.0,:: "$@"
+exec keel serve --datadir="$DATA" --socket="$SOCKET" '--bind-address=*' "$@"

@@ -1,7 +1,10 @@
 #!/bin/sh
-# Succeeds when the server answers. An error about the account is an answer too.
-answer=$(mariadb-admin --no-defaults --protocol=socket --socket="${KEEL_SOCKET:-/run/keel/keel.sock}" \
-    --user=healthcheck --connect-timeout=3 ping 2>&1) && exit 0
+# Succeeds when the server answers the account that the entrypoint has made. A refused password is an answer too: a folder
+# that another image made has no such account.
+file=${KEEL_DATA:-/var/lib/keel}/.healthcheck.cnf
+[ -r "$file" ] || file=/dev/null
+answer=$(mariadb-admin --defaults-file="$file" --protocol=socket --socket="${KEEL_SOCKET:-/run/keel/keel.sock}" \
+    --connect-timeout=3 ping 2>&1) && exit 0
 case $answer in
     *"Access denied"*) exit 0 ;;
 esac
