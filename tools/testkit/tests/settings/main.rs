@@ -21,6 +21,9 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
     ("crates/server/tests/sessions.rs", &["session_track_schema", "session_track_state_change"]),
     ("crates/server/tests/sessions.rs", &["session_track_system_variables"]),
     ("tests/isolation/deadlock_detect_off.spec", &["innodb_deadlock_detect"]),
+    ("tests/accounts/init_connect.steps", &["init_connect"]),
+    ("tests/sql/syntax_corners.test", &["innodb_force_primary_key"]),
+    ("tests/sql/values_of_columns.test", &["old_mode"]),
 ];
 
 /// Variables that no test shows to act. It may only get shorter.
