@@ -641,7 +641,7 @@ fn look_at_slice() {
         return TICKS_LEFT.set(core.ticks_per_look.get());
     }
     core.adapt_ticks(now);
-    // Whoever holds a latch goes on; it gives the worker back soon after.
+    // A fiber that holds a latch continues; it gives the worker back soon after it releases the latch.
     if latch::held() != 0 {
         return TICKS_LEFT.set(core.ticks_per_look.get() / 4);
     }

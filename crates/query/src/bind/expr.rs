@@ -1103,7 +1103,7 @@ pub(crate) fn as_number(expr: Expr) -> Expr {
     }
     match &expr.node {
         Node::Constant(Value::Bytes(bytes)) => {
-            let number = literal::octets_as_number(bytes);
+            let number = literal::bytes_as_number(bytes);
             let digits = (bytes.len() as u32 * 8 * 3).div_ceil(10).clamp(1, 20);
             Expr::constant(Value::UInt(number), typing::int_type(digits, true))
         }

@@ -193,7 +193,7 @@ fn octets(bytes: &ByteStr, charset: Option<&str>, number: bool) -> SqlResult<(Va
 }
 
 /// The number that octets stand for: the last eight, most significant first.
-pub(crate) fn octets_as_number(bytes: &[u8]) -> u64 {
+pub(crate) fn bytes_as_number(bytes: &[u8]) -> u64 {
     bytes.iter().rev().take(8).rev().fold(0, |n, b| n << 8 | u64::from(*b))
 }
 

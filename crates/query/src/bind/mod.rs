@@ -20,8 +20,8 @@ mod whole_names;
 mod year;
 
 pub(crate) use expr::to_charset;
+pub(crate) use literal::bytes_as_number;
 pub use literal::literal_value;
-pub(crate) use literal::octets_as_number;
 pub use scope::{Listed, MergedColumn, NO_SLOT, Scope, ScopeColumn, ScopeTable, ViewPart};
 pub(crate) use scope::{OUTSIDE, ROW_NUMBER, display, row_number_type};
 pub(crate) use sequence::NamedSequence;

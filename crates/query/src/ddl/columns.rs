@@ -14,7 +14,7 @@ use super::database::choose_collation;
 use super::generated;
 use super::kept::{self, Refusal};
 use crate::account::check as rights;
-use crate::bind::{BindContext, Binder, Clause, ParamSource, ScopeColumn, ScopeTable, octets_as_number};
+use crate::bind::{BindContext, Binder, Clause, ParamSource, ScopeColumn, ScopeTable, bytes_as_number};
 use crate::catalog::{Catalog, ColumnDef, ColumnDefault, Generated, check, names};
 use crate::expr::{EvalContext, Frame, Node};
 use crate::session::Session;
@@ -606,7 +606,7 @@ fn as_number(tree: &Expr) -> Option<u64> {
     use ast::LiteralValue::{Bit, Hex};
     let Expr::Literal(literal) = tree else { return None };
     match &literal.value {
-        Bit { bytes, .. } | Hex { bytes, quoted: false, .. } => Some(octets_as_number(&bytes.0)),
+        Bit { bytes, .. } | Hex { bytes, quoted: false, .. } => Some(bytes_as_number(&bytes.0)),
         _ => None,
     }
 }

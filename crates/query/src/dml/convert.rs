@@ -4,7 +4,7 @@ use keel_base::{SqlResult, errors};
 use keel_value::convert::{self, Problem, Target};
 use keel_value::{Cell, Date, SqlType, TypeKind, Value, ValueRef};
 
-use crate::bind::octets_as_number;
+use crate::bind::bytes_as_number;
 use crate::catalog::TableDef;
 use crate::ddl::implicit_default;
 use crate::expr::typing;
@@ -52,9 +52,9 @@ pub(crate) fn into_column(
     if typing::is_hex_type(from)
         && def.ty.is_numeric()
         && def.ty.kind != TypeKind::Bit
-        && let Value::Bytes(octets) = &value
+        && let Value::Bytes(bytes) = &value
     {
-        let (number, is_cut) = number_of_octets(octets, &def.ty);
+        let (number, is_cut) = number_of_bytes(bytes, &def.ty);
         let stored =
             into_column(session, table, column, &SqlType::bigint_unsigned(), number.clone(), strictness)?;
         if is_cut && fits(session, &def.ty, &number) {
@@ -151,12 +151,12 @@ fn told(
 
 /// `0x..` and `b'..'` are unsigned numbers in numeric columns. More than eight bytes are cut to the largest BIGINT, by the sign of
 /// the column; says whether they were.
-fn number_of_octets(octets: &[u8], to: &SqlType) -> (Value, bool) {
-    let is_cut = octets.len() > 8;
+fn number_of_bytes(bytes: &[u8], to: &SqlType) -> (Value, bool) {
+    let is_cut = bytes.len() > 8;
     let number = match is_cut {
         true if to.unsigned => u64::MAX,
         true => i64::MAX as u64,
-        false => octets_as_number(octets),
+        false => bytes_as_number(bytes),
     };
     (Value::UInt(number), is_cut)
 }

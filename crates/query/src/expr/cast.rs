@@ -16,7 +16,7 @@ use keel_value::{
 use super::eval::problem_error;
 use super::typing::is_comparand;
 use super::{EvalContext, Expr, print, typing};
-use crate::bind::octets_as_number;
+use crate::bind::bytes_as_number;
 
 /// CAST(value AS ty): converts and reports what was lost.
 pub(super) fn cast<'f>(
@@ -97,7 +97,7 @@ fn cast_integer<'f>(ty: &'f SqlType, value: &'f Expr, cx: &mut EvalContext<'_, '
         ValueRef::Double(v) => v.round_ties_even() as i128,
         ValueRef::Float(v) => f64::from(v).round_ties_even() as i128,
         ValueRef::Decimal(d) => decimal_to_whole(&d),
-        ValueRef::Bytes(octets) if typing::is_hex(value) => i128::from(octets_as_number(octets)),
+        ValueRef::Bytes(octets) if typing::is_hex(value) => i128::from(bytes_as_number(octets)),
         ValueRef::Bytes(text) => {
             let bits = leading_integer(text, ty.unsigned, &value.ty, cx)?;
             return Ok(Cell::Ref(if ty.unsigned {

@@ -298,11 +298,11 @@ pub(super) fn pad<'f>(
         return Ok(Value::Null);
     }
     let missing = length - have;
-    let octets = text.len() as u64 + (missing as u64).div_ceil(unit as u64) * filler.len() as u64;
-    if too_long(if before { "lpad" } else { "rpad" }, octets, cx)? {
+    let bytes = text.len() as u64 + (missing as u64).div_ceil(unit as u64) * filler.len() as u64;
+    if too_long(if before { "lpad" } else { "rpad" }, bytes, cx)? {
         return Ok(Value::Null);
     }
-    let out = long(Pace::Copy, octets as usize, || {
+    let out = long(Pace::Copy, bytes as usize, || {
         let mut padding = filler.repeat(missing / unit);
         padding.extend_from_slice(collation::substring(ty.collation, &filler, 0, missing % unit));
         if before { [&padding, &*text].concat() } else { [&*text, &padding].concat() }

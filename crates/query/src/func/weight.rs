@@ -6,7 +6,7 @@ use keel_value::{CollationId, SqlType, Value, collation};
 
 use super::string::too_long;
 use super::{Function, function, given, known_integer};
-use crate::bind::{BindContext, octets_as_number};
+use crate::bind::{BindContext, bytes_as_number};
 use crate::expr::typing::{is_hex, string_type, text_chars};
 use crate::expr::{EvalContext, Expr, Node};
 
@@ -23,7 +23,7 @@ const LEVELS: u32 = 0x3F;
 /// A number behind the first argument; 0 if it is not there.
 fn option(args: &[Expr], index: usize) -> u64 {
     match args.get(index).map(|arg| &arg.node) {
-        Some(Node::Constant(Value::Bytes(octets))) if is_hex(&args[index]) => octets_as_number(octets),
+        Some(Node::Constant(Value::Bytes(bytes))) if is_hex(&args[index]) => bytes_as_number(bytes),
         _ => args.get(index).and_then(known_integer).map_or(0, |number| u64::try_from(number).unwrap_or(0)),
     }
 }

@@ -369,7 +369,7 @@ pub fn weights_len(id: CollationId, key: &[u8]) -> Option<usize> {
 
 /// Appends what WEIGHT_STRING() gives: at most `count` weights on each level, all if it is 0. The flags are MariaDB's: 1, 2, 4,
 /// ... for the levels (none for all), 40 (hexadecimal) to pad, 80 to pad up to `length` bytes, 100, 200, ... to turn a level's
-/// bits round, 10000, 20000, ... its octets.
+/// bits round, 10000, 20000, ... its bytes.
 pub fn weight_string(
     id: CollationId,
     bytes: &[u8],
