@@ -15,7 +15,7 @@ use keel_sql::{Literal, ParseOptions, TypeFamily};
 use keel_value::{SqlMode, Value};
 use parking_lot::Mutex;
 
-use crate::bind::literal_value;
+use crate::bind::{literal_value, temporal_check};
 use crate::catalog::Catalog;
 use crate::plan::Plan;
 use crate::session::Session;
@@ -325,6 +325,7 @@ pub(crate) fn parse_options(session: &Session) -> ParseOptions {
         empty_string_is_null: mode.has(SqlMode::EMPTY_STRING_IS_NULL),
         real_as_float: mode.has(SqlMode::REAL_AS_FLOAT),
         types: type_family(mode),
+        temporal: Some(temporal_check(mode)),
         ..ParseOptions::default()
     }
 }

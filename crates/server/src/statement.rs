@@ -66,6 +66,7 @@ pub fn parse_options(core: &Core, prepare: bool) -> ParseOptions {
         prepare,
         client_charset: core.sql.vars.client_collation.charset().name(),
         as_sent: as_sent(core.sql.vars.client_collation),
+        temporal: Some(keel_query::bind::temporal_check(mode)),
         ..ParseOptions::default()
     }
 }

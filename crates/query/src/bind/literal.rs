@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use keel_base::{SqlError, SqlResult, errors};
-use keel_sql::LiteralCell;
+use keel_sql::{LiteralCell, TemporalCheck, TemporalLiteral};
 use keel_sql::ast::{ByteStr, Literal, LiteralValue};
 use keel_value::collation::{self, Charset};
 use keel_value::convert;
@@ -33,19 +33,9 @@ pub fn literal_value(
         LiteralValue::String { bytes, charset } => string(bytes, charset.as_deref(), connection)?,
         LiteralValue::Hex { bytes, charset, quoted } => octets(bytes, charset.as_deref(), !quoted)?,
         LiteralValue::Bit { bytes, charset } => octets(bytes, charset.as_deref(), true)?,
-        LiteralValue::Date(text) => {
-            check_parts(text, false)?;
-            (temporal(text, TypeKind::Date, "DATE", mode)?, SqlType::new(TypeKind::Date))
-        }
-        LiteralValue::Time(text) => {
-            let ty = SqlType::temporal(TypeKind::Time, fraction_digits(text));
-            (temporal_as(text, &ty, "TIME", mode)?, ty)
-        }
-        LiteralValue::Timestamp(text) => {
-            check_parts(text, true)?;
-            let ty = SqlType::temporal(TypeKind::DateTime, fraction_digits(text));
-            (temporal_as(text, &ty, "DATETIME", mode)?, ty)
-        }
+        LiteralValue::Date(text) => temporal(TemporalLiteral::Date, text, mode)?,
+        LiteralValue::Time(text) => temporal(TemporalLiteral::Time, text, mode)?,
+        LiteralValue::Timestamp(text) => temporal(TemporalLiteral::Timestamp, text, mode)?,
     })
 }
 
@@ -222,8 +212,27 @@ fn check_parts(text: &ByteStr, with_time: bool) -> SqlResult<()> {
     }
 }
 
-fn temporal(text: &ByteStr, kind: TypeKind, name: &str, mode: SqlMode) -> SqlResult<Value> {
-    temporal_as(text, &SqlType::new(kind), name, mode)
+/// The value and type of a temporal literal.
+fn temporal(kind: TemporalLiteral, text: &ByteStr, mode: SqlMode) -> SqlResult<(Value, SqlType)> {
+    let (ty, name) = match kind {
+        TemporalLiteral::Date => (SqlType::new(TypeKind::Date), "DATE"),
+        TemporalLiteral::Time => (SqlType::temporal(TypeKind::Time, fraction_digits(text)), "TIME"),
+        TemporalLiteral::Timestamp => {
+            (SqlType::temporal(TypeKind::DateTime, fraction_digits(text)), "DATETIME")
+        }
+    };
+    if kind != TemporalLiteral::Time {
+        check_parts(text, kind == TemporalLiteral::Timestamp)?;
+    }
+    Ok((temporal_as(text, &ty, name, mode)?, ty))
+}
+
+/// Which strings in ODBC's braces are temporal literals under a `sql_mode`.
+pub fn temporal_check(mode: SqlMode) -> TemporalCheck {
+    TemporalCheck {
+        sql_mode: mode.0,
+        accepts: |kind, text, mode| temporal(kind, text, SqlMode(mode)).is_ok(),
+    }
 }
 
 fn temporal_as(text: &ByteStr, ty: &SqlType, name: &str, mode: SqlMode) -> SqlResult<Value> {

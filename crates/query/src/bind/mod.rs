@@ -21,7 +21,7 @@ mod year;
 
 pub(crate) use expr::to_charset;
 pub(crate) use literal::bytes_as_number;
-pub use literal::literal_value;
+pub use literal::{literal_value, temporal_check};
 pub use scope::{Listed, MergedColumn, NO_SLOT, Scope, ScopeColumn, ScopeTable, ViewPart};
 pub(crate) use scope::{OUTSIDE, ROW_NUMBER, display, row_number_type};
 pub(crate) use sequence::NamedSequence;

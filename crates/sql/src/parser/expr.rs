@@ -3,9 +3,9 @@
 //! MariaDB's levels, from loose to tight: OR; XOR; AND; NOT; IS and the comparisons; BETWEEN, IN, LIKE, REGEXP; `|`; `&`;
 //! shifts; `+ -`; `* / DIV %`; `^`; `||` under PIPES_AS_CONCAT; the signs, `~`, `!`, BINARY; COLLATE.
 
-use super::Parser;
+use super::{Parser, TemporalLiteral};
 use crate::ast::{
-    BinaryOp, ColumnName, Expr, IntervalUnit, IsTest, LiteralValue, Query, SysVar, UnaryOp, VarScope,
+    BinaryOp, ColumnName, Expr, IntervalUnit, IsTest, Literal, LiteralValue, Query, SysVar, UnaryOp, VarScope,
 };
 use crate::keyword::Kw;
 use crate::lexer::Tok;
@@ -451,17 +451,28 @@ impl Parser<'_> {
         self.advance();
         let name = self.ident()?;
         let kind = match name.as_str() {
-            "d" => Some(Kw::DATE),
-            "t" => Some(Kw::TIME),
-            "ts" => Some(Kw::TIMESTAMP),
+            "d" => Some(TemporalLiteral::Date),
+            "t" => Some(TemporalLiteral::Time),
+            "ts" => Some(TemporalLiteral::Timestamp),
             _ => None,
         };
-        let expr = match kind.filter(|_| self.at(Tok::String) && self.peek_at(1).tok == Tok::RBrace) {
-            Some(kind) => self.temporal(kind)?,
-            None => self.expr()?,
-        };
+        let mut expr = self.expr()?;
+        if let (Some(kind), Expr::Literal(literal)) = (kind, &mut expr) {
+            self.odbc_literal(kind, literal);
+        }
         self.expect(Tok::RBrace)?;
         Ok(expr)
+    }
+
+    /// Makes the string of `{d '..'}` a date, a time or both. A string that is none stays a string.
+    fn odbc_literal(&mut self, kind: TemporalLiteral, literal: &mut Literal) {
+        let LiteralValue::String { bytes, .. } = &literal.value else { return };
+        if let Some(index) = literal.index {
+            self.literals[index as usize].fixed = true;
+        }
+        if self.options.temporal.is_none_or(|check| (check.accepts)(kind, bytes, check.sql_mode)) {
+            literal.value = kind.value(bytes.clone());
+        }
     }
 
     /// A name: a column, or a function's if a parenthesis follows.

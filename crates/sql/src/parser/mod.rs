@@ -32,7 +32,7 @@ mod weight;
 pub(crate) use literal::unquoted;
 pub use literal::value_of;
 
-use crate::ast::{Span, Statement};
+use crate::ast::{ByteStr, LiteralValue, Span, Statement};
 use crate::keyword::Kw;
 use crate::lexer::{Lexer, RawToken, Tok, is_space};
 use crate::rows::RowsSpan;
@@ -54,6 +54,34 @@ pub struct AsSent {
     pub collation: u16,
     /// Converts from UTF-8 to that collation's character set.
     pub convert: fn(&[u8], u16) -> Vec<u8>,
+}
+
+/// The kinds of temporal literals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum TemporalLiteral {
+    Date,
+    Time,
+    Timestamp,
+}
+
+impl TemporalLiteral {
+    pub(crate) fn value(self, text: ByteStr) -> LiteralValue {
+        match self {
+            TemporalLiteral::Date => LiteralValue::Date(text),
+            TemporalLiteral::Time => LiteralValue::Time(text),
+            TemporalLiteral::Timestamp => LiteralValue::Timestamp(text),
+        }
+    }
+}
+
+/// Decides which strings in ODBC's braces are temporal literals.
+#[derive(Debug, Clone, Copy)]
+pub struct TemporalCheck {
+    /// The bits of the session's sql_mode.
+    pub sql_mode: u64,
+    /// Whether the text is a valid literal of that kind under a sql_mode.
+    pub accepts: fn(TemporalLiteral, &ByteStr, u64) -> bool,
 }
 
 /// Whose names of types are meant.
@@ -95,6 +123,8 @@ pub struct ParseOptions {
     /// Gives back the octets that the client sent where the text was converted to UTF-8: they are what an introducer names
     /// the character set of.
     pub as_sent: Option<AsSent>,
+    /// Checks strings in ODBC's braces. Without it all of them are temporal literals.
+    pub temporal: Option<TemporalCheck>,
     /// Code in `/*!NNNNNN */` is read up to this version.
     pub version: u32,
     /// Levels of nesting after which error 1436 is raised. A level is a parenthesis, a call or a clause's expression and costs about
@@ -117,6 +147,7 @@ impl Default for ParseOptions {
             prepare: false,
             client_charset: "utf8mb4",
             as_sent: None,
+            temporal: None,
             version: 101_100,
             depth_max: 100,
         }
