@@ -615,6 +615,9 @@ pub struct Session {
     pub abort_on_warning: bool,
     /// The running statement says IGNORE: a scalar subquery of several rows is NULL, with a warning.
     pub ignores: bool,
+    /// The running statement is INSERT IGNORE or CREATE TABLE IGNORE with a query: a value that a column of a recursive table cannot
+    /// hold is adjusted, with a warning.
+    pub(crate) ignores_in_query: bool,
     /// Rows that GROUP_CONCAT and its like have joined in this statement, all groups together, by the address of the call in
     /// its plan: warnings tell rows by that count.
     pub(crate) joined_rows: Vec<(usize, u64)>,
@@ -687,6 +690,7 @@ impl Session {
             rows_before: 0,
             abort_on_warning: false,
             ignores: false,
+            ignores_in_query: false,
             joined_rows: Vec::new(),
             locks_reads: false,
             sets: false,
@@ -723,6 +727,7 @@ impl Session {
         self.statement_insert_id = 0;
         self.abort_on_warning = false;
         self.ignores = false;
+        self.ignores_in_query = false;
         self.joined_rows.clear();
         self.locks_reads = false;
         self.examined = Examined::default();

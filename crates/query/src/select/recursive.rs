@@ -429,7 +429,7 @@ fn convert(
         return Ok(Value::bytes(b""));
     }
     let today = if ty.is_temporal() { session.base_day() } else { Date::default() };
-    let context = session.store_context(session.is_strict(), today);
+    let context = session.store_context(session.is_strict() && !session.ignores_in_query, today);
     let target = Target { db: "", table: "", column: name, row };
     match keel_value::convert::store(ty, from, value.as_ref(), &context) {
         Ok((cell, None)) => Ok(cell.into_value()),

@@ -126,6 +126,7 @@ pub(crate) fn run(
     let strictness = Strictness::of(session, plan.ignore, single);
     session.abort_on_warning = strictness.strict;
     session.ignores = plan.ignore;
+    session.ignores_in_query = plan.ignore && plan.query().is_some();
     let mut work = Work::begin(plan, session, params, strictness, returning);
     let result = work.all(session);
     let returned = work.returning.take().map(|returning| returning.sent);
