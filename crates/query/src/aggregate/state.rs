@@ -447,14 +447,17 @@ const PARTS_BYTES_MIN: usize = 64 << 10;
 fn row_text<'f>(call: &'f AggregateCall, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Option<Vec<u8>>> {
     let mut text = Vec::new();
     match call.kind {
-        AggregateKind::JsonArray => json::append_value(&call.args[0], cx, &mut text)?,
+        AggregateKind::JsonArray => {
+            json::append_value(&call.args[0], None, cx, &mut text)?;
+        }
         AggregateKind::JsonObject => {
             if call.args[0].eval(cx)?.as_ref().is_null() {
                 return Ok(None);
             }
-            json::append_key(&call.args[0], cx, &mut text)?;
+            let to = json::charset_of_members(&call.args);
+            json::append_key(&call.args[0], to, cx, &mut text)?;
             text.push(b':');
-            json::append_value(&call.args[1], cx, &mut text)?;
+            json::append_value(&call.args[1], to, cx, &mut text)?;
         }
         _ => {
             for arg in &call.args {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use keel_value::CollationId;
-use keel_value::collation::{Charset, convert};
+use keel_value::collation::{self, Charset, convert};
 
 /// The characters of what stands between quotes, as UTF-8; text without escapes is not copied.
 ///
@@ -105,6 +105,39 @@ pub fn escape(text: &[u8], out: &mut Vec<u8>) {
             0..=31 => out.extend_from_slice(format!("\\u{byte:04X}").as_bytes()),
             other => out.push(*other),
         }
+    }
+}
+
+/// Appends text of a character set as a string of JSON in another one. A character that `to` does not have is written by its code.
+/// False where the text is not valid.
+pub fn quote_converted(text: &[u8], from: Charset, to: Charset, out: &mut Vec<u8>) -> bool {
+    let same = from == to && collation::well_formed_len(from.default_collation(), text) == text.len();
+    if same || (text.is_ascii() && !from.is_wide() && !to.is_wide()) {
+        quote(text, out);
+        return true;
+    }
+    out.push(b'"');
+    let mut rest = text;
+    while !rest.is_empty() {
+        let Some((code, len)) = collation::first_character(from, rest) else { return false };
+        rest = &rest[len..];
+        match u8::try_from(code) {
+            Ok(byte) if byte < 0x80 => escape(&[byte], out),
+            _ if collation::push_character(to, code, out) => {}
+            _ => append_code(code, out),
+        }
+    }
+    out.push(b'"');
+    true
+}
+
+/// A character by its code. MariaDB writes `\\u` once before a pair of surrogates.
+fn append_code(code: u32, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"\\u");
+    let mut units = [0; 2];
+    let character = char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER);
+    for unit in character.encode_utf16(&mut units) {
+        out.extend_from_slice(format!("{unit:04X}").as_bytes());
     }
 }
 

@@ -391,6 +391,20 @@ pub fn convert(from: Charset, to: Charset, bytes: &[u8]) -> (Cow<'_, [u8]>, usiz
     (Cow::Owned(out), lost)
 }
 
+/// The code of the first character and its length in bytes; none where the bytes do not begin with a character. A byte of `binary`
+/// is the character with its number.
+pub fn first_character(charset: Charset, bytes: &[u8]) -> Option<(u32, usize)> {
+    charset.decode(bytes).ok()
+}
+
+/// Appends the character with a code; false if the character set does not have it. `binary` has those of one byte.
+pub fn push_character(charset: Charset, code: u32, out: &mut Vec<u8>) -> bool {
+    match charset {
+        Charset::Binary => push_octet(u8::try_from(code).ok(), out),
+        _ => charset.encode(code, out),
+    }
+}
+
 /// How many times as long as a text UPPER() and LOWER() may be, as MariaDB describes them.
 pub fn case_growth(id: CollationId) -> u64 {
     if id.uca().is_some_and(uca::has_other_case) { 2 } else { 1 }

@@ -23,7 +23,10 @@ use std::hash::Hasher;
 
 use keel_base::{SqlResult, errors};
 
-pub use charset::{Charset, Wide, case_growth, char_len, convert, lower, substring, upper, well_formed_len};
+pub use charset::{
+    Charset, Wide, case_growth, char_len, convert, first_character, lower, push_character, substring, upper,
+    well_formed_len,
+};
 pub use code_page::CodePage;
 pub use like::like_match;
 

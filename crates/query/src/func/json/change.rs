@@ -59,7 +59,10 @@ fn for_each_pair<'f>(
         let path = given!(arguments[0].text(cx)?);
         let path = given!(single_path(&path, pair * 2 + 2, name, cx)?);
         value.clear();
-        append_value(&arguments[1], cx, &mut value)?;
+        let to = args[0].ty.collation.charset();
+        if !append_value(&arguments[1], Some(to), cx, &mut value)? {
+            return Ok(Value::Null);
+        }
         match change(&document, &path, &value) {
             Ok(Changed::Text(text)) => document = Cow::Owned(text),
             Ok(Changed::Nothing) => {}

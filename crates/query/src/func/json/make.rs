@@ -39,6 +39,10 @@ fn list_type(cx: &BindContext<'_>, args: &mut [Expr], name: &str) -> SqlResult<(
     } else {
         unify(cx, args, 0..count, name)?
     };
+    // Bytes beside text with a stronger collation are read as text of its character set.
+    for arg in args.iter_mut().filter(|arg| arg.ty.is_string() && arg.ty.collation == CollationId::BINARY) {
+        arg.ty.collation = collation;
+    }
     Ok((json_type(length, collation), true))
 }
 
@@ -92,17 +96,25 @@ fn is_rewrite(arg: &Expr) -> bool {
     }
 }
 
-/// Appends an SQL value as JSON: NULL is null, truth values and numbers are themselves, JSON stays, all else is quoted.
+/// The character set of JSON that is made of values: `binary` if one of them is, else none, and each value has its own already.
+pub(crate) fn charset_of_members(args: &[Expr]) -> Option<Charset> {
+    let is_binary = |arg: &Expr| arg.ty.is_string() && arg.ty.collation == CollationId::BINARY;
+    args.iter().any(is_binary).then_some(Charset::Binary)
+}
+
+/// Appends an SQL value as JSON in a character set, none for that of the value: NULL is null, truth values and numbers are
+/// themselves, JSON stays, all else is quoted. False where a text is not valid in its character set.
 pub(crate) fn append_value<'f>(
     arg: &'f Expr,
+    to: Option<Charset>,
     cx: &mut EvalContext<'_, 'f>,
     out: &mut Vec<u8>,
-) -> SqlResult<()> {
+) -> SqlResult<bool> {
     let is_json = arg.ty.format == Format::Json;
     let arg = as_written(arg);
     let Some(plain) = arg.text(cx)? else {
         out.extend_from_slice(b"null");
-        return Ok(());
+        return Ok(true);
     };
     match arg.class() {
         Class::Int if arg.ty.format == Format::Boolean && !matches!(arg.node, Node::AssignUserVar(..)) => {
@@ -119,18 +131,27 @@ pub(crate) fn append_value<'f>(
             out.extend_from_slice(&plain);
         }
         _ if is_json => out.extend_from_slice(&plain),
+        Class::String => return Ok(append_text(&plain, arg, to, out)),
         _ => text::quote(&plain, out),
     }
-    Ok(())
+    Ok(true)
+}
+
+fn append_text(plain: &[u8], arg: &Expr, to: Option<Charset>, out: &mut Vec<u8>) -> bool {
+    let from = arg.ty.collation.charset();
+    text::quote_converted(plain, from, to.unwrap_or(from), out)
 }
 
 fn array<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let to = charset_of_members(args);
     let mut out = vec![b'['];
     for (place, arg) in args.iter().enumerate() {
         if place > 0 {
             out.extend_from_slice(b", ");
         }
-        append_value(arg, cx, &mut out)?;
+        if !append_value(arg, to, cx, &mut out)? {
+            return Ok(Value::Null);
+        }
         if out.len() > longest(cx) {
             break;
         }
@@ -139,26 +160,33 @@ fn array<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> 
     result(out, "json_array", cx)
 }
 
-/// A key is text whatever it is; NULL is empty.
+/// A key is text whatever it is; NULL is empty. Else as [`append_value`].
 pub(crate) fn append_key<'f>(
     arg: &'f Expr,
+    to: Option<Charset>,
     cx: &mut EvalContext<'_, 'f>,
     out: &mut Vec<u8>,
-) -> SqlResult<()> {
+) -> SqlResult<bool> {
     let key = arg.text(cx)?.unwrap_or_default();
+    if arg.class() == Class::String {
+        return Ok(append_text(&key, arg, to, out));
+    }
     text::quote(&key, out);
-    Ok(())
+    Ok(true)
 }
 
 fn object<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let to = charset_of_members(args);
     let mut out = vec![b'{'];
     for (place, member) in args.chunks_exact(2).enumerate() {
         if place > 0 {
             out.extend_from_slice(b", ");
         }
-        append_key(&member[0], cx, &mut out)?;
+        let has_key = append_key(&member[0], to, cx, &mut out)?;
         out.extend_from_slice(b": ");
-        append_value(&member[1], cx, &mut out)?;
+        if !has_key || !append_value(&member[1], to, cx, &mut out)? {
+            return Ok(Value::Null);
+        }
         if out.len() > longest(cx) {
             break;
         }

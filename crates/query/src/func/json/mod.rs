@@ -12,6 +12,7 @@ use std::borrow::Cow;
 
 use keel_base::{SqlResult, errors};
 use keel_storage::runtime::{fiber, latch};
+use keel_value::collation::Charset;
 use keel_value::types::{Class, Format};
 use keel_value::{CollationId, SqlType, TypeKind, Value};
 use smallvec::SmallVec;
@@ -26,7 +27,7 @@ use crate::session::Session;
 
 pub use change::FUNCTIONS as CHANGING;
 pub use make::FUNCTIONS as MAKING;
-pub(crate) use make::{append_key, append_value, read_as_written};
+pub(crate) use make::{append_key, append_value, charset_of_members, read_as_written};
 pub use read::FUNCTIONS as READING;
 pub(crate) use read::{is_extracted, number_text, numbered, unquoted};
 pub use search::FUNCTIONS as SEARCHING;
