@@ -15,6 +15,7 @@ pub mod printer;
 pub mod rows;
 
 pub use parser::{
-    AsSent, Literal, LiteralKind, ParseOptions, Parsed, TemporalCheck, TemporalLiteral, TypeFamily, parse, parse_with_rows, value_of,
+    AsSent, Literal, LiteralKind, ParseOptions, Parsed, TemporalCheck, TemporalLiteral, TypeFamily, parse,
+    parse_with_rows, value_of,
 };
 pub use rows::{LiteralCell, LiteralRows};

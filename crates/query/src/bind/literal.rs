@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use keel_base::{SqlError, SqlResult, errors};
-use keel_sql::{LiteralCell, TemporalCheck, TemporalLiteral};
 use keel_sql::ast::{ByteStr, Literal, LiteralValue};
+use keel_sql::{LiteralCell, TemporalCheck, TemporalLiteral};
 use keel_value::collation::{self, Charset};
 use keel_value::convert;
 use keel_value::types::Format;

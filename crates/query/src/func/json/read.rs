@@ -400,7 +400,8 @@ fn quote<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> 
     }
     let plain = given!(args[0].text(cx)?);
     let mut out = Vec::with_capacity(plain.len() + 2);
-    let from = if args[0].class() == Class::String { args[0].ty.collation.charset() } else { Charset::Utf8mb4 };
+    let from =
+        if args[0].class() == Class::String { args[0].ty.collation.charset() } else { Charset::Utf8mb4 };
     if !text::quote_converted(&plain, from, Charset::Utf8mb4, &mut out) {
         return Ok(Value::Null);
     }
