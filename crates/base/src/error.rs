@@ -22,11 +22,11 @@ pub struct SqlError {
 pub type SqlResult<T> = Result<T, SqlError>;
 
 impl SqlError {
-    /// An error of a column that is not there (1054), or there twice (1052), as it is told of another clause than the one that
-    /// was bound.
+    /// An unknown column (1054) or table (1109) or an ambiguous column (1052) with the name of the clause replaced.
     pub fn in_clause(self, bound: &str, told: &str) -> SqlError {
         let message = match self.code {
             code::BAD_FIELD => self.message.replace(&format!("in '{bound}'"), &format!("in '{told}'")),
+            code::UNKNOWN_TABLE => self.message.replace(&format!("' in {bound}"), &format!("' in {told}")),
             code::NON_UNIQ => {
                 self.message.replace(&format!("in {bound} is ambiguous"), &format!("in {told} is ambiguous"))
             }
@@ -273,6 +273,7 @@ catalogue! {
     CANT_AGGREGATE_NCOLLATIONS cant_aggregate_ncollations(1271, "HY000", op) "Illegal mix of collations for operation '{op}'";
     CANT_AGGREGATE_2COLLATIONS cant_aggregate_2collations(1267, "HY000", a, ac, b, bc, op) "Illegal mix of collations ({a},{ac}) and ({b},{bc}) for operation '{op}'";
     REVOKE_GRANTS revoke_grants(1269, "HY000") "Can't revoke all privileges for one or more of the requested users";
+    VARIABLE_IS_NOT_STRUCT variable_is_not_struct(1272, "HY000", name) "Variable '{name}' is not a variable component (can't be used as XXXX.variable_name)";
     UNKNOWN_COLLATION unknown_collation(1273, "HY000", name) "Unknown collation: '{name}'";
     WRONG_NAME_FOR_INDEX wrong_name_for_index(1280, "42000", name) "Incorrect index name '{name}'";
     UNKNOWN_STORAGE_ENGINE unknown_storage_engine(1286, "42000", name) "Unknown storage engine '{name}'";
@@ -349,6 +350,7 @@ catalogue! {
     LOAD_FROM_FIXED_SIZE_ROWS_TO_VAR load_from_fixed_size_rows_to_var(1409, "HY000") "Can't load value from file with fixed size rows to variable";
     M_BIGGER_THAN_D m_bigger_than_d(1427, "42000", column) "For float(M,D), double(M,D) or decimal(M,D), M must be >= D (column '{column}')";
     STACK_OVERRUN_NEED_MORE stack_overrun_need_more(1436, "HY000", used, total, need) "Thread stack overrun:  {used} bytes used of a {total} byte stack, and {need} bytes needed. Consider increasing the thread_stack system variable.";
+    WARN_CANT_DROP_DEFAULT_KEYCACHE warn_cant_drop_default_keycache(1438, "HY000") "Cannot drop default keycache";
     TOO_BIG_DISPLAYWIDTH too_big_displaywidth(1439, "42000", column, max) "Display width out of range for '{column}' (max = {max})";
     XAER_DUPID xaer_dupid(1440, "XAE08") "XAER_DUPID: The XID already exists";
     DATETIME_FUNCTION_OVERFLOW datetime_function_overflow(1441, "22008", function) "Datetime function: {function} field overflow";

@@ -625,6 +625,8 @@ pub struct Session {
     pub(crate) locks_reads: bool,
     /// SET works out a value by a query: it locks what it reads, as a statement that changes rows does.
     pub sets: bool,
+    /// EXECUTE runs the statement: a negative number of rows is an error.
+    pub by_execute: bool,
     /// LIMIT ROWS EXAMINED of the running statement.
     pub(crate) examined: Examined,
     /// The last statement read a table without the help of an index; the status flags of its answer say so.
@@ -694,6 +696,7 @@ impl Session {
             joined_rows: Vec::new(),
             locks_reads: false,
             sets: false,
+            by_execute: false,
             examined: Examined::default(),
             no_index_used: false,
             rows_come_in_batch: false,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use keel_base::{SqlError, SqlResult, errors};
+use keel_base::{SqlError, SqlResult, code, errors};
 use keel_query::account::see::{self, Denied};
 use keel_query::admission::Share;
 use keel_query::{Collect, InterruptState, Session, UserVariable};
@@ -45,6 +45,8 @@ pub struct Core {
     pub tally: Tally,
     /// A database was dropped by the running statement.
     pub database_dropped: bool,
+    /// The next statement keeps the warnings so far: those of the SET part of SET STATEMENT.
+    pub keeps_warnings: bool,
 }
 
 /// Bytes of text beyond which a statement takes room before it is read: without a bound a thousand clients that each send
@@ -330,7 +332,28 @@ impl Core {
 
     /// The same where a clause names columns that are not there.
     pub fn evaluate_in(&mut self, clause: &str, expr: &Expr, params: &[Value]) -> SqlResult<Evaluated> {
-        self.evaluate(expr, params).map_err(|error| error.in_clause("SELECT", clause))
+        self.evaluate(expr, params).map_err(|error| self.in_clause(clause, expr, params.len(), error))
+    }
+
+    /// An error of a name in the words of the clause. Names in queries within keep the clause where they stand.
+    #[cold]
+    fn in_clause(&mut self, clause: &str, expr: &Expr, params: usize, error: SqlError) -> SqlError {
+        if !matches!(error.code, code::BAD_FIELD | code::NON_UNIQ | code::UNKNOWN_TABLE) {
+            return error;
+        }
+        // The clause of DO is the one of the expression itself.
+        let database = self.state.database().clone();
+        let statement = Arc::new(Statement::Do(vec![expr.clone()]));
+        let error = match database.prepare(&mut self.sql, statement, params as u32) {
+            Err(error) => error.in_clause("DO", clause),
+            Ok(_) => error.in_clause("SELECT", clause),
+        };
+        match expr.first_qualified_column() {
+            Some(name) if error.code == code::UNKNOWN_TABLE && clause != "SET" => {
+                errors::bad_field(&name.column, clause)
+            }
+            _ => error,
+        }
     }
 
     fn literal(&self, expr: &Expr, params: &[Value]) -> Option<Evaluated> {
@@ -372,6 +395,9 @@ impl Core {
         if keel_query::aggregate::has_aggregate(expr) {
             return Err(errors::invalid_group_func_use());
         }
+        if expr.has_window_function() {
+            return Err(errors::wrong_placement_of_window_function());
+        }
         let statement = Arc::new(select_of(expr.clone())?);
         let database = self.state.database().clone();
         let plan = database.prepare(&mut self.sql, statement, params.len() as u32)?;
@@ -379,7 +405,12 @@ impl Core {
         // The limit is one of queries.
         let limit = std::mem::replace(&mut self.sql.vars.select_limit, u64::MAX);
         self.sql.sets = true;
-        let executed = database.execute(&mut self.sql, &plan, params, &mut rows);
+        let executed = if self.sql.diagnostics.stale {
+            database.execute(&mut self.sql, &plan, params, &mut rows)
+        } else {
+            // Warnings of earlier values of the statement stay.
+            database.execute_next(&mut self.sql, &plan, params, &mut rows)
+        };
         self.sql.sets = false;
         self.sql.vars.select_limit = limit;
         executed?;

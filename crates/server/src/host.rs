@@ -13,7 +13,7 @@ use keel_value::{CollationId, Value};
 use crate::schema::{self, View};
 use crate::show;
 use crate::state::{ServerState, VERSION};
-use crate::variables::{Scope, set, table};
+use crate::variables::{Scope, key_caches, set, table};
 
 /// The server behind the executor's back. Made before the state, since the databases are opened in between.
 #[derive(Default)]
@@ -37,8 +37,18 @@ impl ServerHost {
 impl Host for ServerHost {
     fn system_variable(&self, session: &Session, scope: VarScope, name: &str) -> SqlResult<Value> {
         let state = self.state()?;
+        let (instance, name) = match name.rsplit_once('.') {
+            Some((instance, name)) => (Some(instance), name),
+            None => (None, name),
+        };
         let id = table().find(name).ok_or_else(|| errors::unknown_system_variable(name))?;
         let variable = table().get(id);
+        if let Some(instance) = instance {
+            key_caches::require(variable)?;
+            if !key_caches::is_default(instance) {
+                return Ok(state.key_caches.read(instance, name).value());
+            }
+        }
         match (variable.scope, scope) {
             (Scope::SessionOnly, VarScope::Global) => {
                 return Err(errors::incorrect_global_local_var(variable.name, "SESSION"));

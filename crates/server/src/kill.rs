@@ -61,15 +61,12 @@ fn end(core: &Core, client: &Client, query_only: bool) {
 
 /// What KILL and SHOW EXPLAIN are given as an integer: NULL is 0, as is what is none.
 pub fn id_of(core: &mut Core, expr: &Expr, params: &[Value]) -> SqlResult<i64> {
-    if let Expr::Column(name) = expr {
-        return Err(errors::bad_field(&name.column, "KILL"));
-    }
     // A query without tables is an expression like others.
     if expr.reads_tables() || expr.has_sequence() {
         return Err(errors::subqueries_not_supported("KILL"));
     }
     let integer = Expr::Cast { expr: Box::new(expr.clone()), to: CastType::Signed };
-    Ok(match core.evaluate(&integer, params)?.value {
+    Ok(match core.evaluate_in("KILL", &integer, params)?.value {
         Value::Int(id) => id,
         Value::UInt(id) => id as i64,
         _ => 0,

@@ -76,6 +76,7 @@ impl SqlService {
             limited: None,
             tally: Default::default(),
             database_dropped: false,
+            keeps_warnings: false,
         };
         ClientSession::new(core)
     }

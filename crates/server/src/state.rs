@@ -28,6 +28,7 @@ use crate::timeouts::Timeouts;
 use crate::tls::Tls;
 use crate::usage::Usage;
 use crate::variables::Globals;
+use crate::variables::key_caches::KeyCaches;
 
 /// The version that `VERSION()` and the greeting give, behind the greeting's prefix.
 pub const VERSION: &str = "10.11.19-MariaDB-keel";
@@ -77,6 +78,8 @@ pub struct ServerState {
     pub logs: Logs,
     /// How connections are encrypted.
     pub tls: Tls,
+    /// Settings of key caches by name.
+    pub key_caches: KeyCaches,
     /// Digests of passwords that have been proven.
     pub digests: Digests,
     /// Passwords that may be proven by thousands of rounds at once.
@@ -118,6 +121,7 @@ impl ServerState {
             usage: Usage::default(),
             logs,
             tls,
+            key_caches: KeyCaches::default(),
             digests: Digests::default(),
             proofs: Semaphore::new(2),
             database: OnceLock::new(),

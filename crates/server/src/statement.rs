@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use keel_base::{SqlResult, errors};
+use keel_base::{SqlError, SqlResult, code, errors};
 use keel_query::account::{Privileges, see};
 use keel_query::{Plan, ResultColumns};
 use keel_runtime::heap;
@@ -128,6 +128,7 @@ pub fn run(core: &mut Core, statement: &Statement, params: &[Value]) -> SqlResul
             set::run(core, items, params).map(|()| Outcome::Ok(""))
         }
         Statement::SetStatement { variables, statement } => {
+            set::check_for_statement(variables)?;
             Ok(Outcome::RunWith { items: variables.clone(), statement: Arc::new((**statement).clone()) })
         }
         Statement::Show(show) => show::run(core, show, params).map(Outcome::Rows),
@@ -193,6 +194,7 @@ fn run_more(core: &mut Core, statement: &Statement, params: &[Value]) -> SqlResu
         Statement::Execute { name, using } => {
             core.count(Counter::ExecuteSql, 1);
             core.count(Counter::StatementExecute, 1);
+            using.iter().try_for_each(|expr| refuse_queries("EXECUTE..USING", expr))?;
             let Some(prepared) = core.statements.named(name) else {
                 return Err(errors::unknown_stmt_handler(name, "EXECUTE"));
             };
@@ -276,8 +278,17 @@ fn refuse_queries(clause: &str, source: &Expr) -> SqlResult<()> {
     }
 }
 
+/// 1970 instead of the error of a stored function, which no value here may come from.
+fn refuse_functions(clause: &str, error: SqlError) -> SqlError {
+    match error.code {
+        code::SP_DOES_NOT_EXIST | code::PROCACCESS_DENIED => errors::subqueries_not_supported(clause),
+        _ => error,
+    }
+}
+
 fn text_of(core: &mut Core, clause: &str, source: &Expr, params: &[Value]) -> SqlResult<Vec<u8>> {
-    let Evaluated { value, ty } = core.evaluate_in(clause, source, params)?;
+    let evaluated = core.evaluate_in(clause, source, params);
+    let Evaluated { value, ty } = evaluated.map_err(|error| refuse_functions(clause, error))?;
     match value {
         Value::Bytes(bytes) if ty.is_text() && !ty.collation.charset().is_utf8() => {
             Ok(collation::convert(ty.collation.charset(), Charset::Utf8mb4, &bytes).0.into_owned())
@@ -305,7 +316,8 @@ fn execute_using(
             Expr::Ignore => note(&mut marks, place, Mark::Ignore),
             expr => {
                 refuse_queries("EXECUTE..USING", expr)?;
-                core.evaluate_in(clause, expr, params)?.value
+                let evaluated = core.evaluate_in(clause, expr, params);
+                evaluated.map_err(|error| refuse_functions("EXECUTE..USING", error))?.value
             }
         });
     }
@@ -343,6 +355,17 @@ pub fn warn_of_text(core: &mut Core, statement: &Statement) {
     core.sql.diagnostics.push_first(warning.into(), max);
 }
 
+/// Checks what MariaDB checks of SET STATEMENT while it reads it.
+fn check_with(statement: &Statement) -> SqlResult<()> {
+    match statement {
+        Statement::SetStatement { variables, statement } => {
+            set::check_for_statement(variables)?;
+            check_with(statement)
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Prepares the one statement of a text.
 pub fn prepare(core: &mut Core, text: &[u8]) -> SqlResult<Prepared> {
     let database = core.state.database().clone();
@@ -359,6 +382,7 @@ pub fn prepare(core: &mut Core, text: &[u8]) -> SqlResult<Prepared> {
     if u16::try_from(params).is_err() {
         return Err(errors::ps_many_param());
     }
+    check_with(&parsed.statement)?;
     if matches!(
         parsed.statement,
         Statement::Prepare { .. }
@@ -431,9 +455,8 @@ pub fn columns_of(core: &mut Core, prepared: &Prepared) -> SqlResult<Option<Arc<
 
 /// Begins SET STATEMENT: sets its variables and gives what they were.
 pub fn begin_with(core: &mut Core, items: &[SetItem], params: &[Value]) -> SqlResult<SessionSettings> {
-    set::check_for_statement(items)?;
     let before = core.client.settings.lock().clone();
-    set::run(core, items, params)?;
+    set::run(core, items, params).map_err(|error| refuse_functions("SET STATEMENT", error))?;
     core.changes.clear();
     core.track_state();
     Ok(before)

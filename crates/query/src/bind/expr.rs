@@ -249,7 +249,10 @@ impl Binder<'_> {
     }
 
     fn system_variable(&mut self, variable: &ast::SysVar) -> SqlResult<Expr> {
-        let name = variable.name.to_lowercase();
+        let mut name = variable.name.to_lowercase();
+        if let Some(instance) = &variable.instance {
+            name = format!("{instance}.{name}");
+        }
         let value = self.cx.session.host.system_variable(self.cx.session, variable.scope, &name)?;
         let ty = match &value {
             Value::Int(v) if (0..=1).contains(v) => SqlType::bigint().with_length(1),

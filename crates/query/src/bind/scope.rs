@@ -529,8 +529,22 @@ impl Binder<'_> {
             Some(table) if self.within_views.is_empty() => {
                 check::column_denied(session, Privileges::SELECT, &name.column, &table.alias)
             }
-            _ => errors::bad_field(display(name), self.clause.words()),
+            _ => self
+                .unknown_table(name)
+                .unwrap_or_else(|| errors::bad_field(display(name), self.clause.words())),
         }
+    }
+
+    /// 1109 for a column with a table where a query of its own reads no table.
+    fn unknown_table(&self, name: &ColumnName) -> Option<SqlError> {
+        use Clause::{Do, Fields, Group, Order, Partition, Where, Window};
+        // The first scope is the binder's own; each query adds one.
+        let outermost = self.scopes.len() <= 2 && self.subquery_depth == 0;
+        let reads_none = outermost && self.scopes.iter().all(|scope| scope.tables.is_empty());
+        let reads = matches!(self.clause, Fields | Do | Where | Group | Order | Partition | Window);
+        let table = name.table.as_deref().filter(|_| reads && reads_none)?;
+        let db = name.db.as_deref().map_or_else(String::new, |db| format!("{db}."));
+        Some(errors::unknown_table(format_args!("{db}{table}"), self.clause.words()))
     }
 
     fn look_in(

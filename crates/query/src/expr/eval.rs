@@ -495,10 +495,13 @@ impl Expr {
         cast::value_to_moment(value.as_ref(), &self.ty, is_day, self.column_name(), cx)
     }
 
-    /// A number of rows, as LIMIT has it: NULL is no row, and a number below zero wraps around to more rows than there are,
-    /// as that of a parameter does in MariaDB.
+    /// A number of rows for LIMIT. NULL is zero. EXECUTE refuses a negative number; the binary protocol wraps it around.
     pub fn row_number<'f>(&'f self, cx: &mut EvalContext<'_, 'f>) -> SqlResult<u64> {
-        Ok(self.integer(cx)?.map_or(0, |number| number as u64))
+        let number = self.integer(cx)?.unwrap_or(0);
+        match i64::try_from(number) {
+            Ok(..0) if cx.session.by_execute => Err(errors::wrong_arguments("EXECUTE")),
+            _ => Ok(number as u64),
+        }
     }
 
     /// The column this is, as messages name it.

@@ -314,10 +314,17 @@ impl ClientSession {
                 }
                 self.send_table(conn, rows, form.binary, form.more);
             }
-            Outcome::Run { source, params } => self.run_source(conn, &source, &params, form, depth + 1)?,
+            Outcome::Run { source, params } => {
+                let outer = std::mem::replace(&mut self.core.sql.by_execute, true);
+                let result = self.run_source(conn, &source, &params, form, depth + 1);
+                self.core.sql.by_execute = outer;
+                result?;
+            }
             Outcome::RunWith { items, statement } => {
                 let before = statement::begin_with(&mut self.core, &items, params)?;
+                self.core.keeps_warnings = !self.core.sql.diagnostics.stale;
                 let result = self.run_tree(conn, statement, params, form, depth + 1);
+                self.core.keeps_warnings = false;
                 statement::end_with(&mut self.core, before);
                 result?;
             }
@@ -516,10 +523,12 @@ pub(super) fn execute(
 ) -> SqlResult<Completion> {
     let state = core.state.clone();
     let limit = core.sql.vars.max_statement_time;
-    if limit == 0 {
-        return state.database().execute(&mut core.sql, plan, params, sink);
+    let limits = || state.timeouts.limit(&core.client.interrupt, Duration::from_micros(limit));
+    let _limit = (limit != 0).then(limits);
+    if std::mem::take(&mut core.keeps_warnings) {
+        core.sql.interrupt.clear_query();
+        return state.database().execute_next(&mut core.sql, plan, params, sink);
     }
-    let _limit = state.timeouts.limit(&core.client.interrupt, Duration::from_micros(limit));
     state.database().execute(&mut core.sql, plan, params, sink)
 }
 

@@ -74,9 +74,11 @@ pub struct ClientSession {
 
 impl ClientSession {
     /// A session that has not been greeted.
-    pub fn new(core: Core) -> ClientSession {
+    pub fn new(mut core: Core) -> ClientSession {
         let mut random = [0; auth::SCRAMBLE_BYTES];
         keel_runtime::rand::fill(&mut random);
+        let seeds = keel_runtime::rand::u64();
+        core.sql.rand = (seeds as u32, (seeds >> 32) as u32);
         ClientSession {
             core,
             phase: Phase::Greeted,

@@ -9,6 +9,7 @@
 
 pub mod apply;
 mod counters;
+pub mod key_caches;
 pub mod pace;
 pub mod set;
 mod size;
@@ -377,6 +378,8 @@ impl Origin {
 pub struct Globals {
     values: RwLock<Settings>,
     /// Where SET GLOBAL x = DEFAULT goes.
+    /// The values of the start.
+    started: Settings,
     defaults: Settings,
     /// Who gave each value.
     origins: RwLock<Vec<Origin>>,
@@ -406,8 +409,10 @@ impl Globals {
         let mut all_origins = vec![Origin::CompiledIn; table().variables.len()];
         origins.into_iter().for_each(|(id, origin)| all_origins[usize::from(id.0)] = origin);
         let chosen = all_origins.iter().map(|origin| !matches!(origin, Origin::CompiledIn | Origin::Auto));
+        let started = of(&mut changed.into_iter());
         Globals {
-            values: RwLock::new(of(&mut changed.into_iter())),
+            values: RwLock::new(started.clone()),
+            started,
             defaults: of(&mut defaults.into_iter()),
             chosen: RwLock::new(chosen.collect()),
             origins: RwLock::new(all_origins),
@@ -438,6 +443,11 @@ impl Globals {
     /// One value by its name, which the table must have.
     pub fn named(&self, name: &str) -> Setting {
         self.get(table().id(name))
+    }
+
+    /// The value of the start.
+    pub fn start_of(&self, id: VarId) -> &Setting {
+        &self.started[usize::from(id.0)]
     }
 
     /// What it becomes by SET GLOBAL x = DEFAULT.

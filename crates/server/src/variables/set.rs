@@ -8,12 +8,13 @@ use keel_sql::ast::{self, Expr, SetItem, VarScope};
 use keel_storage::Isolation;
 use keel_value::collation::{self, Charset};
 use keel_value::temporal::named;
-use keel_value::{CollationId, Value};
+use keel_value::types::Class;
+use keel_value::{CollationId, Decimal, Value, convert};
 
 use super::value::{self, Accepted, merge_flags, shown};
 use super::{
     Effect, Kind, OF_WORDS, Scope, SessionSettings, Setting, VarId, Variable, alias, apply, counters,
-    deprecation, pace, size, table, with_word,
+    deprecation, key_caches, pace, size, table, with_word,
 };
 use crate::core::{Core, Evaluated};
 use crate::logs::can_be_log;
@@ -24,6 +25,12 @@ enum Change {
     System {
         id: VarId,
         global: bool,
+        setting: Setting,
+    },
+    /// A setting of a key cache that has a name.
+    KeyCache {
+        instance: String,
+        id: VarId,
         setting: Setting,
     },
     User {
@@ -57,10 +64,10 @@ pub fn run(core: &mut Core, items: &[SetItem], params: &[Value]) -> SqlResult<()
 fn check(core: &mut Core, item: &SetItem, params: &[Value], changes: &mut Vec<Change>) -> SqlResult<()> {
     match item {
         SetItem::SysVar { scope, instance, name, value } => {
-            if let Some(instance) = instance {
-                return structured(instance, name);
-            }
-            let id = table().find(name).ok_or_else(|| errors::unknown_system_variable(name))?;
+            let id = match instance {
+                Some(instance) => key_caches::find(instance, name)?,
+                None => table().find(name).ok_or_else(|| errors::unknown_system_variable(name))?,
+            };
             if let Some(warning) = deprecation(table().get(id)) {
                 core.sql.warn(warning);
             }
@@ -73,7 +80,7 @@ fn check(core: &mut Core, item: &SetItem, params: &[Value], changes: &mut Vec<Ch
             }
             let accepted = match value {
                 Some(expr) => {
-                    let value = evaluate(core, expr, params)?;
+                    let value = evaluate(core, table().get(id), expr, params)?;
                     let value = text_of_nothing(core, table().get(id), value);
                     let value = whole_number(core, table().get(id), value);
                     check_value(core, id, global, &value)?
@@ -83,8 +90,15 @@ fn check(core: &mut Core, item: &SetItem, params: &[Value], changes: &mut Vec<Ch
                 }
                 None => Accepted::exactly(default_value(core, id, global)?),
             };
+            check_limit_of_start(core, table().get(id), global)?;
             refuse_promise(table().get(id), &accepted.setting)?;
             report_truncation(core, table().get(id), accepted.truncated_from)?;
+            if let Some(instance) = instance.as_deref().filter(|name| !key_caches::is_default(name)) {
+                let instance = instance.to_owned();
+                changes.push(Change::KeyCache { instance, id, setting: accepted.setting });
+                return Ok(());
+            }
+            key_caches::check_default(table().get(id), &accepted.setting)?;
             if table().get(id).name == "sql_log_bin" && !global && core.sql.in_transaction() {
                 return Err(errors::inside_transaction_prevents_switch_sql_log_bin());
             }
@@ -130,6 +144,16 @@ fn check(core: &mut Core, item: &SetItem, params: &[Value], changes: &mut Vec<Ch
     }
 }
 
+/// 1290 for a limit of connections where the start chose that there is none.
+fn check_limit_of_start(core: &Core, variable: &Variable, global: bool) -> SqlResult<()> {
+    let name = "max_user_connections";
+    let chose_none = || core.state.globals.start_of(table().id(name)).as_u64() == 0;
+    match global && variable.name == name && chose_none() {
+        true => Err(errors::option_prevents_statement("--max-user-connections=0")),
+        false => Ok(()),
+    }
+}
+
 /// 1235 for a value that promises what the server does not do.
 fn refuse_promise(variable: &Variable, setting: &Setting) -> SqlResult<()> {
     match variable.refusal(setting) {
@@ -158,21 +182,26 @@ const NOT_FOR_STATEMENTS: &[&str] = &[
     "wait_timeout",
 ];
 
-/// 1971 for an item that SET STATEMENT does not take.
+/// Refuses what SET STATEMENT does not take: unknown variables (1193), values that read tables (1970), and some variables
+/// (1971).
 pub fn check_for_statement(items: &[SetItem]) -> SqlResult<()> {
+    for item in items {
+        if let SetItem::SysVar { instance: None, name, .. } = item {
+            table().find(name).ok_or_else(|| errors::unknown_system_variable(name))?;
+        }
+    }
+    let reads = |item: &SetItem| match item {
+        SetItem::SysVar { value: Some(value), .. } => value.reads_tables() || value.has_sequence(),
+        _ => false,
+    };
+    if items.iter().any(reads) {
+        return Err(errors::subqueries_not_supported("SET STATEMENT"));
+    }
     let refused = items.iter().find_map(|item| match item {
         SetItem::SysVar { name, .. } => NOT_FOR_STATEMENTS.iter().find(|n| n.eq_ignore_ascii_case(name)),
         _ => None,
     });
     refused.map_or(Ok(()), |name| Err(errors::set_statement_not_supported(*name)))
-}
-
-/// `SET cache.key_buffer_size`: there are no key caches, so their settings are taken and have no effect.
-fn structured(instance: &str, name: &str) -> SqlResult<()> {
-    if name.to_ascii_lowercase().starts_with("key_") && table().find(name).is_some() {
-        return Ok(());
-    }
-    Err(errors::unknown_structured_variable(instance))
 }
 
 /// Whether the global value is meant.
@@ -188,11 +217,36 @@ fn check_scope(variable: &Variable, scope: VarScope) -> SqlResult<bool> {
     }
 }
 
-/// A bare word is its own text.
-fn evaluate(core: &mut Core, expr: &Expr, params: &[Value]) -> SqlResult<Value> {
+/// A bare word is its own text; 1232 for one with a table.
+fn evaluate(core: &mut Core, variable: &Variable, expr: &Expr, params: &[Value]) -> SqlResult<Value> {
     match expr {
         Expr::Column(column) if column.table.is_none() => Ok(Value::bytes(column.column.as_bytes())),
-        _ => core.evaluate_in("SET", expr, params).map(|evaluated| evaluated.value),
+        Expr::Column(_) => Err(errors::wrong_type_for_var(variable.name)),
+        _ => core.evaluate_in("SET", expr, params).map(|evaluated| by_type(variable, evaluated)),
+    }
+}
+
+/// Whether NULL of an integer's type stays NULL for a variable.
+fn tells_null(variable: &Variable) -> bool {
+    let name = variable.name;
+    name.starts_with("lc_")
+        || name == "log_output"
+        || (name.starts_with("innodb_") && variable.kind == Kind::Enum)
+}
+
+/// The value as its type has variables see it: a date is text, and NULL of a numeric type is zero.
+fn by_type(variable: &Variable, evaluated: Evaluated) -> Value {
+    let Evaluated { value, ty } = evaluated;
+    match (&value, ty.class()) {
+        (Value::Null, Class::Int) if !tells_null(variable) => Value::Int(0),
+        (Value::Null, Class::Decimal) if ty.decimals == 0 => Value::Decimal(Decimal::ZERO),
+        (Value::Null, Class::Decimal | Class::Real) => Value::Double(0.0),
+        (Value::Date(_) | Value::Time(_) | Value::DateTime(_), _) => {
+            let mut text = Vec::new();
+            convert::to_text(value.as_ref(), &ty, &mut text);
+            Value::bytes(&text)
+        }
+        _ => value,
     }
 }
 
@@ -287,7 +341,8 @@ fn check_value(core: &Core, id: VarId, global: bool, value: &Value) -> SqlResult
                 Value::Bytes(_) if can_be_log(std::path::Path::new(&folder), &shown(value)) => {
                     value::accept(variable, value)
                 }
-                _ => Err(errors::wrong_value_for_var(name, shown(value))),
+                Value::Bytes(_) | Value::Null => Err(errors::wrong_value_for_var(name, shown(value))),
+                _ => Err(errors::wrong_type_for_var(name)),
             }
         }
         "read_only" => {
@@ -301,7 +356,9 @@ fn check_value(core: &Core, id: VarId, global: bool, value: &Value) -> SqlResult
         "log_output" | "ft_boolean_syntax" if matches!(value, Value::Bytes(text) if text.is_empty()) => {
             Err(errors::wrong_value_for_var(name, ""))
         }
-        "default_master_connection" if value.is_null() => Err(errors::wrong_value_for_var(name, "NULL")),
+        "default_master_connection" | "ft_boolean_syntax" if value.is_null() => {
+            Err(errors::wrong_value_for_var(name, "NULL"))
+        }
         "query_cache_type" if !global => {
             let accepted = value::accept(variable, value)?;
             let is_off = |setting: &Setting| setting.as_text() == "OFF";
@@ -630,6 +687,10 @@ fn isolation_word(level: ast::Isolation) -> &'static str {
 
 fn perform(core: &mut Core, change: Change) -> SqlResult<()> {
     match change {
+        Change::KeyCache { instance, id, setting } => {
+            let (state, name) = (&core.state, table().get(id).name);
+            state.key_caches.set(&state.globals, &instance, name, setting.as_u64())?;
+        }
         Change::User { name, value } => {
             core.set_user_variable(&name, value)?;
             core.track_state();

@@ -2,7 +2,9 @@
 //!
 //! Recursion follows the tree, whose depth the parser bounds.
 
-use super::{Expr, JoinCondition, JsonColumn, JsonTable, Query, QueryBody, Select, SelectItem, TableRef};
+use super::{
+    ColumnName, Expr, JoinCondition, JsonColumn, JsonTable, Query, QueryBody, Select, SelectItem, TableRef,
+};
 
 /// A part of a tree.
 #[derive(Debug, Clone, Copy)]
@@ -90,6 +92,31 @@ impl Expr {
                     Part::Expr(expr) => expr.has_query(),
                     Part::Query(_) => true,
                 }
+        });
+        found
+    }
+
+    /// The first column that is named with its table, outside the queries within.
+    pub fn first_qualified_column(&self) -> Option<&ColumnName> {
+        if let Expr::Column(name) | Expr::Default(Some(name)) = self
+            && name.table.is_some()
+        {
+            return Some(name);
+        }
+        let mut found = None;
+        self.each_part(&mut |part| {
+            if let (None, Part::Expr(expr)) = (found, part) {
+                found = expr.first_qualified_column();
+            }
+        });
+        found
+    }
+
+    /// Whether it has a window function, outside the queries within.
+    pub fn has_window_function(&self) -> bool {
+        let mut found = matches!(self, Expr::Function(call) if call.over.is_some());
+        self.each_part(&mut |part| {
+            found = found || matches!(part, Part::Expr(expr) if expr.has_window_function());
         });
         found
     }

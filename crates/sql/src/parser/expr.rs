@@ -321,7 +321,7 @@ impl Parser<'_> {
                 Ok(Self::constant(LiteralValue::Null))
             }
             Tok::At => self.user_var(),
-            Tok::AtAt => Ok(Expr::SysVar(self.sys_var()?)),
+            Tok::AtAt => Ok(Expr::SysVar(self.sys_var(true)?)),
             Tok::LParen => self.parenthesized_operand(),
             Tok::LBrace => self.odbc(),
             Tok::Dot => self.column_or_call(),
@@ -372,9 +372,9 @@ impl Parser<'_> {
         }
     }
 
-    /// `@@[scope.][instance.]name`; at the signs.
+    /// `@@[scope.][instance.]name`; at the signs. Reading refuses instances with the name of a scope.
     #[inline(never)]
-    pub(super) fn sys_var(&mut self) -> SqlResult<SysVar> {
+    pub(super) fn sys_var(&mut self, reads: bool) -> SqlResult<SysVar> {
         self.expect(Tok::AtAt)?;
         let scope = match self.peek().kw.filter(|_| self.peek_at(1).tok == Tok::Dot) {
             Some(Kw::GLOBAL) => VarScope::Global,
@@ -388,6 +388,10 @@ impl Parser<'_> {
         let first = self.sys_var_part()?;
         if !self.accept(Tok::Dot) {
             return Ok(SysVar { scope, instance: None, name: first });
+        }
+        let is_scope = ["global", "session", "local"].iter().any(|word| word.eq_ignore_ascii_case(&first));
+        if reads && is_scope {
+            return Err(self.unexpected());
         }
         Ok(SysVar { scope, instance: Some(first), name: self.ident()? })
     }

@@ -91,7 +91,7 @@ impl Parser<'_> {
             return Ok(SetItem::UserVar { name, value: self.expr()? });
         }
         if self.at(Tok::AtAt) {
-            let variable = self.sys_var()?;
+            let variable = self.sys_var(false)?;
             self.equals()?;
             let value = self.set_value()?;
             let (scope, instance, name) = (variable.scope, variable.instance, variable.name);

@@ -37,7 +37,12 @@ struct World {
 
 impl World {
     fn new() -> World {
-        let options = ["--log-output=TABLE", "--innodb-buffer-pool-size=64M", "--innodb-log-file-size=256M"];
+        let options = [
+            "--log-output=TABLE",
+            "--innodb-buffer-pool-size=64M",
+            "--innodb-log-file-size=256M",
+            "--max-user-connections=1000",
+        ];
         let server = Server::start(Engine::Keel, &options).expect("starts");
         let mut root = server.client().expect("connects");
         run(&mut root, "CREATE DATABASE d");
