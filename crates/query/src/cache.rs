@@ -301,6 +301,7 @@ fn context(session: &Session) -> u64 {
     session.vars.div_precision_increment.hash(&mut hasher);
     session.vars.group_concat_max_len.hash(&mut hasher);
     session.vars.optimizer_search_depth.hash(&mut hasher);
+    session.vars.standard_compliant_cte.hash(&mut hasher);
     hasher.finish()
 }
 

@@ -170,6 +170,8 @@ pub struct SessionVars {
     pub sql_notes: bool,
     /// `sql_safe_updates`.
     pub safe_updates: bool,
+    /// `standard_compliant_cte`.
+    pub standard_compliant_cte: bool,
     /// `sql_quote_show_create`: SHOW CREATE quotes all names.
     pub quote_show_create: bool,
     /// `old_mode` has ZERO_DATE_TIME_CAST: a time becomes a date of the zero day.
@@ -236,6 +238,7 @@ impl Default for SessionVars {
             innodb_strict: true,
             sql_notes: true,
             safe_updates: false,
+            standard_compliant_cte: true,
             quote_show_create: true,
             zero_date_time_cast: false,
             alter_algorithm: AlterAlgorithm::Default,

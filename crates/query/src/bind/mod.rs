@@ -254,6 +254,8 @@ pub struct Binder<'a> {
     pub(crate) recursions: u32,
     /// Recursive tables that the part being bound names, by their numbers.
     pub(crate) working_uses: Vec<u32>,
+    /// Numbers of recursive tables that are used beyond what the standard allows.
+    pub(crate) free_recursions: Vec<u32>,
     /// Every call of a sequence so far.
     pub(crate) sequences: Vec<NamedSequence>,
     /// A column's DEFAULT is being bound.
@@ -313,6 +315,7 @@ impl<'a> Binder<'a> {
             later_common: Vec::new(),
             recursions: 0,
             working_uses: Vec::new(),
+            free_recursions: Vec::new(),
             sequences: Vec::new(),
             of_default: false,
             views: Vec::new(),

@@ -10,7 +10,7 @@ use keel_value::{SqlType, TypeKind};
 
 use super::carry::result_layout;
 use super::natural::{self, Columns};
-use super::{Body, SelectPlan, build, function, merge, view};
+use super::{Body, SelectPlan, WorkingPlan, build, function, merge, recursive, view};
 use crate::bind::{Binder, Clause, Scope, ScopeColumn, ScopeTable, ViewPart};
 use crate::catalog::{TableDef, names};
 use crate::expr::Expr;
@@ -49,11 +49,11 @@ impl From {
         self.leaves.iter().filter(|leaf| !leaf.merged)
     }
 
-    /// The name of the recursive table whose own query reads it in a slot.
-    pub fn working_name(&self, slot: u16) -> Option<&str> {
+    /// The rows of a recursion's round that a slot reads.
+    pub fn working(&self, slot: u16) -> Option<&WorkingPlan> {
         match &self.leaves.get(slot as usize)?.kind {
             LeafKind::Derived(plan, ..) => match &plan.body {
-                Body::Working(working) => Some(&*working.name),
+                Body::Working(working) => Some(working),
                 _ => None,
             },
             LeafKind::Table(..) | LeafKind::Function(_) => None,
@@ -144,19 +144,16 @@ fn table_ref(binder: &mut Binder<'_>, from: &mut From, table: &TableRef) -> SqlR
                 return Err(errors::partition_clause_on_nonpartitioned());
             }
             if name.db.is_none()
-                && let Some(common) = binder.common.iter().rev().find(|c| c.name == name.name)
+                && let Some(common) = binder.common.iter().rev().find(|c| names::same(&c.name, &name.name))
             {
                 let (plan, columns) = (common.plan.clone(), common.columns.clone());
-                if let Some(number) = common.round_of {
-                    if !binder.reads.is_empty() {
-                        return Err(errors::not_standard_compliant_recursive(&name.name));
-                    }
-                    binder.working_uses.push(number);
+                if let Some(round) = common.round_of {
+                    recursive::note_use(binder, round, &name.name)?;
                 }
                 let alias = alias.as_deref().unwrap_or(&name.name).to_string();
                 return Ok((add_derived(binder, from, plan, Title::of(&alias), &columns)?, Vec::new()));
             }
-            if name.db.is_none() && binder.later_common.contains(&name.name) {
+            if name.db.is_none() && binder.later_common.iter().any(|later| names::same(later, &name.name)) {
                 return Err(errors::not_supported_yet("this use of a table of WITH RECURSIVE"));
             }
             if let Some(found) = binder.find_view(name.db.as_deref(), &name.name) {

@@ -92,8 +92,8 @@ pub(crate) struct CommonTable {
     pub(crate) name: String,
     pub(crate) plan: Arc<SelectPlan>,
     pub(crate) columns: Vec<String>,
-    /// The recursion of which it reads the last round.
-    pub(crate) round_of: Option<u32>,
+    /// The recursion whose last round it reads.
+    pub(crate) round_of: Option<recursive::Round>,
 }
 
 /// A query, bound and planned.

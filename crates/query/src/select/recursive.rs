@@ -38,6 +38,8 @@ pub(crate) struct RecursivePlan {
     layout: Arc<Layout>,
     /// Columns in which rows differ; none under UNION ALL.
     distinct: Option<Vec<usize>>,
+    /// A part uses the table beyond what the standard allows: each round reads all rows found so far.
+    reads_all: bool,
 }
 
 /// The rows of the last round, to a recursive part.
@@ -47,6 +49,17 @@ pub(crate) struct WorkingPlan {
     pub name: Arc<str>,
     layout: Arc<Layout>,
     width: usize,
+}
+
+/// The recursion whose rows a table of WITH gives while a recursive part is bound.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Round {
+    /// The recursion's number.
+    pub number: u32,
+    /// Subqueries around the recursive part.
+    subquery_depth: u32,
+    /// Derived tables around the recursive part.
+    derived_depth: usize,
 }
 
 /// The input of a recursion's round; none while it is being read.
@@ -103,7 +116,7 @@ struct Step<'w> {
 impl Step<'_> {
     /// Whether a name is the table or reads its rows while it is being made.
     fn is_own(&self, name: &str) -> bool {
-        name == self.table.name || self.through.iter().any(|table| name == table.name)
+        names::same(name, &self.table.name) || self.through.iter().any(|table| names::same(name, &table.name))
     }
 }
 
@@ -112,7 +125,7 @@ fn in_order(tables: &[Tree]) -> SqlResult<Vec<Step<'_>>> {
     let count = tables.len();
     let mut reaches: Vec<Vec<bool>> = tables
         .iter()
-        .map(|table| tables.iter().map(|other| table.query.reads(&|name| name == other.name)).collect())
+        .map(|table| tables.iter().map(|other| reads(table, &|name| names::same(name, &other.name))).collect())
         .collect();
     for via in 0..count {
         let beyond = reaches[via].clone();
@@ -144,18 +157,24 @@ fn in_order(tables: &[Tree]) -> SqlResult<Vec<Step<'_>>> {
     Ok(steps)
 }
 
-/// The one with anchors among tables that read each other.
+/// The one with anchors among tables that read each other. Without a table that has anchors the others must not be
+/// recursive.
 fn leader_of<'w>(group: &[&'w Tree]) -> SqlResult<&'w Tree> {
-    let in_group = |name: &str| group.iter().any(|table| name == table.name);
-    let has_anchor = |table: &&Tree| operands_of(table).iter().any(|operand| !operand.body.reads(&in_group));
-    let mut anchored = group.iter().copied().filter(has_anchor);
-    let leader = anchored.next().ok_or_else(|| errors::recursive_without_anchors(&group[0].name))?;
-    match anchored.next() {
-        None => Ok(leader),
-        Some(_) => Err(errors::not_supported_yet(
-            "WITH RECURSIVE of several tables with anchors that name each other",
-        )),
+    let in_group = |name: &str| group.iter().any(|table| names::same(name, &table.name));
+    let mut leader = None;
+    let mut several = false;
+    for &table in group {
+        if operands_of(table, &in_group).iter().any(|operand| !operand.recursive) {
+            behind(table, group)?;
+            several |= leader.replace(table).is_some();
+        }
     }
+    if several {
+        return Err(errors::not_supported_yet(
+            "WITH RECURSIVE of several tables with anchors that name each other",
+        ));
+    }
+    leader.ok_or_else(|| errors::recursive_without_anchors(&group[0].name))
 }
 
 /// The rest of the group, each behind those that it reads; without the leader none may reach itself.
@@ -164,13 +183,38 @@ fn behind<'w>(leader: &Tree, group: &[&'w Tree]) -> SqlResult<Vec<&'w Tree>> {
     let mut ordered = Vec::with_capacity(rest.len());
     while !rest.is_empty() {
         let reads_none =
-            |table: &&Tree| !table.query.reads(&|name| rest.iter().any(|other| name == other.name));
+            |table: &&Tree| !reads(table, &|name| rest.iter().any(|other| names::same(name, &other.name)));
         let Some(next) = rest.iter().position(reads_none) else {
-            return Err(errors::recursive_without_anchors(&rest[0].name));
+            return Err(errors::unacceptable_mutual_recursion(&leader.name));
         };
         ordered.push(rest.remove(next));
     }
     Ok(ordered)
+}
+
+/// Whether a table's query reads one that `is_it` accepts.
+fn reads(table: &Tree, is_it: &dyn Fn(&str) -> bool) -> bool {
+    operands_of(table, is_it).iter().any(|operand| operand.recursive)
+}
+
+/// Whether the tables of a recursive table's own WITH hide the recursive table from its parts. MariaDB resolves the
+/// names of a WITH without RECURSIVE last.
+fn hides(with: &With, name: &str) -> bool {
+    with.recursive && with.tables.iter().any(|own| names::same(&own.name, name))
+}
+
+/// Whether the tables of a WITH read one that `is_it` accepts.
+fn with_reads(with: &With, is_it: &dyn Fn(&str) -> bool) -> bool {
+    for table in &with.tables {
+        let is_same = is_it(&table.name);
+        if !(is_same && with.recursive) && table.query.reads(is_it) {
+            return true;
+        }
+        if is_same {
+            return false;
+        }
+    }
+    false
 }
 
 /// A part of a recursive query: what joins it to those before it, and whether it reads the table itself.
@@ -194,11 +238,16 @@ fn flatten<'q>(body: &'q QueryBody, out: &mut Vec<Operand<'q>>) {
     }
 }
 
-/// The parts of a table's query; none where it has a WITH of its own.
-fn operands_of(table: &Tree) -> Vec<Operand<'_>> {
+/// The parts of a table's query; recursive are those that read a table which `is_own` accepts. Where the tables of its own
+/// WITH read one, no part is an anchor.
+fn operands_of<'t>(table: &'t Tree, is_own: &dyn Fn(&str) -> bool) -> Vec<Operand<'t>> {
     let mut operands = Vec::new();
-    if table.query.with.is_none() {
-        flatten(&table.query.body, &mut operands);
+    flatten(&table.query.body, &mut operands);
+    let with = table.query.with.as_ref();
+    let by_with = with.is_some_and(|with| with_reads(with, is_own));
+    let is_own = |name: &str| is_own(name) && !with.is_some_and(|with| hides(with, name));
+    for operand in &mut operands {
+        operand.recursive = by_with || operand.body.reads(&is_own);
     }
     operands
 }
@@ -206,10 +255,7 @@ fn operands_of(table: &Tree) -> Vec<Operand<'_>> {
 fn plan(binder: &mut Binder<'_>, step: &Step<'_>) -> SqlResult<SelectPlan> {
     let table = step.table;
     let query = &*table.query;
-    let mut operands = operands_of(table);
-    for operand in &mut operands {
-        operand.recursive = operand.body.reads(&|name| step.is_own(name));
-    }
+    let operands = operands_of(table, &|name| step.is_own(name));
     if !operands.iter().any(|operand| operand.recursive) {
         let plan = build::plan_query(binder, query)?;
         check_width(table, &plan)?;
@@ -231,9 +277,15 @@ fn plan(binder: &mut Binder<'_>, step: &Step<'_>) -> SqlResult<SelectPlan> {
             "mix of ALL and DISTINCT UNION operations in recursive CTE spec",
         ));
     }
+    let known = binder.common.len();
+    if let Some(with) = &query.with {
+        build::bind_with(binder, with)?;
+    }
+    let own = binder.common[known..].to_vec();
     let anchors = plan_anchors(binder, &operands, all)?;
+    binder.common.truncate(known);
     check_width(table, &anchors)?;
-    plan_steps(binder, step, anchors, &operands, all)
+    plan_steps(binder, step, own, anchors, &operands, all)
 }
 
 fn check_width(table: &Tree, plan: &SelectPlan) -> SqlResult<()> {
@@ -266,6 +318,7 @@ fn plan_anchors(binder: &mut Binder<'_>, operands: &[Operand<'_>], all: bool) ->
 fn plan_steps(
     binder: &mut Binder<'_>,
     step: &Step<'_>,
+    own: Vec<CommonTable>,
     anchors: SelectPlan,
     operands: &[Operand<'_>],
     all: bool,
@@ -322,41 +375,68 @@ fn plan_steps(
     for part in operands.iter().filter(|operand| operand.recursive) {
         let known = binder.common.len();
         let outer = std::mem::take(&mut binder.working_uses);
-        let planned = enter(binder, step, number, &working)
+        let planned = enter(binder, step, &own, number, &working)
             .and_then(|()| from::apart(binder, |binder| operand(binder, part.body)));
         let uses = std::mem::replace(&mut binder.working_uses, outer);
         binder.common.truncate(known);
         let planned = planned?;
         if uses.iter().filter(|use_of| **use_of == number).count() > 1 {
-            return Err(errors::not_standard_compliant_recursive(&table.name));
+            exceed_standard(binder, number, &table.name)?;
         }
         if planned.types.len() != types.len() {
             return Err(errors::wrong_number_of_columns_in_select());
         }
         steps.push(planned);
     }
-    let plan = RecursivePlan { number, anchors, steps, columns, layout, distinct };
+    let reads_all = binder.free_recursions.contains(&number);
+    let plan = RecursivePlan { number, anchors, steps, columns, layout, distinct, reads_all };
     Ok(as_plan(Body::Recursive(Box::new(plan)), binder))
 }
 
-/// Lets a part see the rows of the last round, and what the other tables of its group make of them.
-fn enter(binder: &mut Binder<'_>, step: &Step<'_>, number: u32, working: &Arc<SelectPlan>) -> SqlResult<()> {
+/// Lets a part see the rows of the last round, what the other tables of its group make of them, and the tables of its own
+/// WITH.
+fn enter(
+    binder: &mut Binder<'_>,
+    step: &Step<'_>,
+    own: &[CommonTable],
+    number: u32,
+    working: &Arc<SelectPlan>,
+) -> SqlResult<()> {
+    let known = binder.common.len();
+    let (subquery_depth, derived_depth) = (binder.subquery_depth, binder.derived_depth);
+    let round_of = Some(Round { number, subquery_depth, derived_depth });
     let (name, plan) = (step.table.name.clone(), working.clone());
-    binder.common.push(CommonTable { name, plan, columns: Vec::new(), round_of: Some(number) });
+    binder.common.push(CommonTable { name, plan, columns: Vec::new(), round_of });
     for table in &step.through {
         let outer = std::mem::take(&mut binder.working_uses);
         let plan = from::bind_apart(binder, &table.query);
         binder.working_uses = outer;
         let (name, plan) = (table.name.clone(), Arc::new(plan?));
         check_width(table, &plan)?;
-        binder.common.push(CommonTable {
-            name,
-            plan,
-            columns: table.columns.clone(),
-            round_of: Some(number),
-        });
+        binder.common.push(CommonTable { name, plan, columns: table.columns.clone(), round_of });
     }
+    let hides = step.table.query.with.as_ref().is_some_and(|with| with.recursive);
+    let at = if hides { binder.common.len() } else { known };
+    binder.common.splice(at..at, own.iter().cloned());
     Ok(())
+}
+
+/// Notes that a part uses a recursive table beyond what the standard allows; 4008 unless `standard_compliant_cte` is off.
+pub(super) fn exceed_standard(binder: &mut Binder<'_>, number: u32, name: &str) -> SqlResult<()> {
+    if binder.cx.session.vars.standard_compliant_cte {
+        return Err(errors::not_standard_compliant_recursive(name));
+    }
+    binder.free_recursions.push(number);
+    Ok(())
+}
+
+/// Notes that FROM names a table of WITH RECURSIVE within that table's own recursive part.
+pub(super) fn note_use(binder: &mut Binder<'_>, round: Round, name: &str) -> SqlResult<()> {
+    binder.working_uses.push(round.number);
+    match binder.subquery_depth > round.subquery_depth {
+        true => exceed_standard(binder, round.number, name),
+        false => Ok(()),
+    }
 }
 
 /// The type of a column that has an anchor's type: what later rounds add may have more digits than the anchor's literals.
@@ -471,6 +551,7 @@ impl RecursivePlan {
         };
         run::each(&self.anchors, session, params, outer, &mut found)?;
         let mut rounds = 0;
+        let mut before: Option<RowCursor> = None;
         while found.wants_more && !found.rows.is_empty() {
             if rounds == session.vars.max_recursive_iterations {
                 session.warn(errors::query_result_incomplete(format_args!(
@@ -480,10 +561,17 @@ impl RecursivePlan {
             }
             rounds += 1;
             let rows = std::mem::replace(&mut found.rows, RowList::new(memory, work.clone()));
-            session.working.push(Working { number: self.number, rows: Some(rows.finish()?) });
+            let rows = match before.take() {
+                Some(before) => joined(before, rows.finish()?, RowList::new(memory, work.clone()))?,
+                None => rows.finish()?,
+            };
+            session.working.push(Working { number: self.number, rows: Some(rows) });
             let ran = self.round(session, params, outer, &mut found);
-            session.working.pop();
+            let input = session.working.pop();
             ran?;
+            if self.reads_all {
+                before = input.and_then(|input| input.rows);
+            }
         }
         Ok(found.count)
     }
@@ -503,6 +591,17 @@ impl RecursivePlan {
         }
         Ok(())
     }
+}
+
+/// The rows of two lists as one.
+fn joined(first: RowCursor, second: RowCursor, mut all: RowList) -> SqlResult<RowCursor> {
+    for mut rows in [first, second] {
+        rows.restart();
+        while let Some(row) = rows.next_row()? {
+            all.push(|out| out.extend_from_slice(row))?;
+        }
+    }
+    all.finish()
 }
 
 fn types_of(plan: &SelectPlan) -> Vec<SqlType> {
@@ -535,14 +634,18 @@ impl WorkingPlan {
     }
 }
 
-/// What restricts the use of a recursion's rows: not on the empty side of an outer join, not in a subquery, not grouped.
-pub(super) fn check_use(from: &from::From, binder: &Binder<'_>, grouped: bool) -> SqlResult<()> {
+/// Checks how FROM uses a recursion's rows: not on the empty side of an outer join and, in the recursive part itself, without
+/// aggregates.
+pub(super) fn check_use(from: &from::From, binder: &mut Binder<'_>, grouped: bool) -> SqlResult<()> {
+    let mut exceeded = Vec::new();
     for table in &binder.scope().tables {
-        if let Some(name) = from.working_name(table.slot)
-            && (table.outer_joined || grouped)
-        {
-            return Err(errors::not_standard_compliant_recursive(name));
+        let Some(working) = from.working(table.slot) else { continue };
+        let is_round = |round: &Round| round.number == working.number;
+        let round = binder.common.iter().rev().filter_map(|common| common.round_of).find(is_round);
+        let is_part = round.is_none_or(|round| round.derived_depth == binder.derived_depth);
+        if table.outer_joined || grouped && is_part {
+            exceeded.push((working.number, working.name.clone()));
         }
     }
-    Ok(())
+    exceeded.into_iter().try_for_each(|(number, name)| exceed_standard(binder, number, &name))
 }

@@ -225,6 +225,12 @@ const PROBES: &[Probe] = &[
     ),
     ("innodb_strict_mode", ["0", "1"], "SET {name}={}; CREATE OR REPLACE TABLE $ (a INT) ROW_FORMAT=FIXED"),
     ("sql_notes", ["0", "1"], "SET {name}={}; DROP TABLE IF EXISTS no_such_table; SHOW WARNINGS"),
+    (
+        "standard_compliant_cte",
+        ["0", "1"],
+        "SET {name}={}; WITH RECURSIVE r(n) AS (SELECT 1 UNION SELECT 2 FROM DUAL WHERE 2 > (SELECT MAX(n) FROM r)) \
+         SELECT n FROM r",
+    ),
     ("sql_safe_updates", ["0", "1"], "ROWS SET {name}={}; UPDATE $ SET b = 'x'"),
     (
         "sql_quote_show_create",
