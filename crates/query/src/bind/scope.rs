@@ -182,6 +182,8 @@ pub struct Scope {
     pub listed: Option<Vec<Listed>>,
     /// Named items of the select list, which GROUP BY, HAVING and ORDER BY may use.
     pub aliases: Vec<(Arc<str>, Expr)>,
+    /// Names of the select items that are not bound yet, the current one last.
+    pub later_aliases: Vec<Arc<str>>,
     /// Aggregates met so far.
     pub aggregates: Vec<AggregateCall>,
     /// Window functions met so far.
@@ -461,9 +463,9 @@ impl Binder<'_> {
                 if level == 0 {
                     return Ok(expr);
                 }
-                crate::expr::walk::for_each_column(&expr, &mut |slot, column| {
+                crate::expr::walk::for_each_read(&expr, &mut |further, slot, column| {
                     for (distance, scope) in self.scopes[index + 1..].iter_mut().enumerate() {
-                        let read = (distance as u16 + 1, slot, column);
+                        let read = (distance as u16 + 1 + further, slot, column);
                         if !scope.reads.contains(&read) {
                             scope.reads.push(read);
                         }
@@ -584,16 +586,30 @@ impl Binder<'_> {
             && let Some(expr) = scope.alias(name)
         {
             let facts = crate::expr::walk::facts(expr);
-            if facts.aggregates {
+            let mut of_groups = facts.aggregates;
+            crate::expr::walk::for_each_read(expr, &mut |further, slot, _| {
+                of_groups |= further == 0 && scope.group_slot == Some(slot);
+            });
+            if of_groups && clause != Clause::Having {
                 return Err(errors::illegal_reference(&name.column, "reference to group function"));
             }
-            // What subqueries and names of further queries read is said from where they stand, as are cells.
-            let moves =
-                !facts.subquery && !facts.outer && !facts.windows && !facts.assigns && !facts.volatile;
-            if !moves || crate::expr::walk::has_cells(expr) {
+            if facts.windows {
                 return Err(errors::bad_field(display(name), clause.words()));
             }
-            return Ok(Some(expr.clone()));
+            let mut expr = expr.clone();
+            if let Some(groups) = scope.group_slot.filter(|_| facts.aggregates) {
+                crate::select::place_aggregates(&mut expr, groups);
+            }
+            self.saw_volatile |= facts.volatile || facts.assigns;
+            return Ok(Some(expr));
+        }
+        if found.is_none()
+            && level > 0
+            && scope.subquery_at.sees_aliases
+            && name.table.is_none()
+            && scope.later_aliases.iter().any(|later| names::same(later, &name.column))
+        {
+            return Err(errors::illegal_reference(&name.column, "forward reference in item list"));
         }
         Ok(found)
     }
@@ -636,6 +652,12 @@ impl ScopeTable {
 
 /// The same expression seen from `level` queries further in.
 fn outwards(mut expr: Expr, level: u16) -> Expr {
+    // Subqueries and cells belong to the frame of their own query.
+    let facts = crate::expr::walk::facts(&expr);
+    if facts.subquery || facts.assigns || facts.volatile || crate::expr::walk::has_cells(&expr) {
+        let (ty, nullable, derivation) = (expr.ty.clone(), expr.nullable, expr.derivation);
+        return Expr { node: Node::Above { level, expr: Box::new(expr) }, ty, nullable, derivation };
+    }
     crate::expr::walk::visit_mut(&mut expr, &mut |e| {
         match &mut e.node {
             Node::Column(column) => {

@@ -137,6 +137,10 @@ impl Expr {
                 None => Err(errors::not_supported_yet("a parameter here")),
             },
             Node::Once(cell, inner) => cx.once(*cell, inner),
+            Node::Above { level, expr } => {
+                let frame = cx.frame.at(*level);
+                expr.eval(&mut EvalContext::new(cx.session, frame))
+            }
             Node::Outer { level, column } => Ok(Cell::Ref(cx.column(&cx.frame.at(*level), column, &self.ty))),
             Node::Compare { .. }
             | Node::And(_)

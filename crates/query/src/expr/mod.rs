@@ -160,6 +160,13 @@ pub enum Node {
         /// Which column there.
         column: ColumnRef,
     },
+    /// An expression of an enclosing query, computed over that query's frame.
+    Above {
+        /// How many queries outwards.
+        level: u16,
+        /// The expression as it stands there.
+        expr: Box<Expr>,
+    },
     /// Does not depend on rows: computed once per execution and kept under this number.
     Once(u32, Box<Expr>),
     /// Comparison of two scalars.

@@ -103,7 +103,10 @@ fn write(expr: &Expr, out: &mut Text<'_>) {
             out.push_str(column);
             out.push(')');
         }
-        Node::Once(_, inner) | Node::Convert(inner) | Node::OneOf(inner, _) => write(inner, out),
+        Node::Once(_, inner)
+        | Node::Convert(inner)
+        | Node::OneOf(inner, _)
+        | Node::Above { expr: inner, .. } => write(inner, out),
         Node::Sequence(call) => out.push_str(&call.text()),
         Node::Compare { op, left, right, .. } => binary(left, op.symbol(), right, out),
         Node::And(parts) => joined(parts, " and ", out),

@@ -49,6 +49,7 @@ macro_rules! each_operand {
             | Node::Param(_)
             | Node::Column(_)
             | Node::Outer { .. }
+            | Node::Above { .. }
             | Node::UserVar(..)
             | Node::SysVar(..)
             | Node::Sequence(_)
@@ -162,6 +163,11 @@ pub fn facts(expr: &Expr) -> Facts {
     visit(expr, &mut |e| match &e.node {
         Node::Column(_) => facts.columns = true,
         Node::Outer { .. } => facts.outer = true,
+        Node::Above { expr, .. } => {
+            let inner = self::facts(expr);
+            (facts.outer, facts.subquery) = (true, true);
+            facts.volatile |= inner.volatile || inner.assigns;
+        }
         Node::Param(_) => facts.params = true,
         Node::Aggregate(_) => facts.aggregates = true,
         Node::Window(_) => facts.windows = true,
@@ -215,6 +221,20 @@ pub fn for_each_column(expr: &Expr, f: &mut impl FnMut(u16, u16)) {
     });
 }
 
+/// Calls `f` with the level, slot and place of each column that an expression reads; level 0 is this query block.
+pub fn for_each_read(expr: &Expr, f: &mut impl FnMut(u16, u16, u16)) {
+    fn go(expr: &Expr, f: &mut dyn FnMut(u16, u16, u16)) {
+        visit(expr, &mut |e| match &e.node {
+            Node::Column(column) => f(0, column.slot, column.column),
+            Node::Outer { level, column } => f(*level, column.slot, column.column),
+            Node::Above { level, expr } => go(expr, &mut |inner, slot, column| f(inner + level, slot, column)),
+            Node::Subquery(subquery) => subquery.reads.iter().for_each(|r| f(r.0 - 1, r.1, r.2)),
+            _ => {}
+        });
+    }
+    go(expr, f);
+}
+
 /// Keeps what an expression gives for the execution.
 fn keep_once(expr: &mut Expr, count: &mut u32) {
     let inner = std::mem::replace(expr, Expr::null());
@@ -240,6 +260,7 @@ pub fn hoist(expr: &mut Expr, count: &mut u32) {
         | Node::Once(..)
         | Node::Column(_)
         | Node::Outer { .. }
+        | Node::Above { .. }
         | Node::Row(_) => {
             return;
         }
@@ -282,6 +303,9 @@ fn alike(a: &Expr, b: &Expr, volatile: bool) -> bool {
         (_, Node::Once(_, y)) => alike(a, y, volatile),
         (Node::Outer { level: l, column: x }, Node::Outer { level: m, column: y }) => {
             l == m && x.slot == y.slot && x.column == y.column
+        }
+        (Node::Above { level: l, expr: x }, Node::Above { level: m, expr: y }) => {
+            l == m && alike(x, y, volatile)
         }
         (Node::Subquery(_), _) | (_, Node::Subquery(_)) => false,
         _ => same_shape(a, b, volatile),

@@ -252,6 +252,11 @@ pub(super) fn bind_items(
     clause: Clause,
 ) -> SqlResult<Vec<Item>> {
     let mut out: Vec<Item> = Vec::with_capacity(items.len());
+    let alias_of = |item: &SelectItem| match item {
+        SelectItem::Expr { alias, .. } => alias.as_deref().map(Arc::from),
+        SelectItem::Wildcard { .. } => None,
+    };
+    binder.scope_mut().later_aliases = items.iter().rev().filter_map(alias_of).collect();
     for item in items {
         let known = out.len();
         match item {
@@ -301,7 +306,11 @@ pub(super) fn bind_items(
             }
         }
         let named = out[known..].iter().map(|item| (item.name.clone(), item.expr.clone()));
-        binder.scope_mut().aliases.extend(named);
+        let scope = binder.scope_mut();
+        scope.aliases.extend(named);
+        if matches!(item, SelectItem::Expr { alias: Some(_), .. }) {
+            scope.later_aliases.pop();
+        }
     }
     Ok(out)
 }

@@ -45,7 +45,7 @@ fn ungrouped_column<'e>(expr: &'e Expr, group_by: &[Expr]) -> Option<&'e str> {
 }
 
 /// Aggregates become columns of the grouped row.
-pub(super) fn place_aggregates(expr: &mut Expr, slot: u16) {
+pub(crate) fn place_aggregates(expr: &mut Expr, slot: u16) {
     walk::visit_mut(expr, &mut |e| {
         if let Node::Aggregate(number) = e.node {
             e.node = Node::Column(ColumnRef { slot, column: number as u16, name: AGGREGATE_NAME.into() });

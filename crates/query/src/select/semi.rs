@@ -305,6 +305,8 @@ fn inwards(expr: &mut Expr) -> bool {
     walk::visit_mut(expr, &mut |e| match &mut e.node {
         Node::Outer { level: 1, column } => e.node = Node::Column(column.clone()),
         Node::Outer { level, .. } => *level -= 1,
+        Node::Above { level: 1, expr } => *e = Expr::clone(expr),
+        Node::Above { level, .. } => *level -= 1,
         Node::Subquery(subquery) => fits &= subquery.reads.iter().all(|(level, ..)| *level == 1),
         _ => {}
     });
