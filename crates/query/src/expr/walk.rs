@@ -227,7 +227,9 @@ pub fn for_each_read(expr: &Expr, f: &mut impl FnMut(u16, u16, u16)) {
         visit(expr, &mut |e| match &e.node {
             Node::Column(column) => f(0, column.slot, column.column),
             Node::Outer { level, column } => f(*level, column.slot, column.column),
-            Node::Above { level, expr } => go(expr, &mut |inner, slot, column| f(inner + level, slot, column)),
+            Node::Above { level, expr } => {
+                go(expr, &mut |inner, slot, column| f(inner + level, slot, column))
+            }
             Node::Subquery(subquery) => subquery.reads.iter().for_each(|r| f(r.0 - 1, r.1, r.2)),
             _ => {}
         });

@@ -125,7 +125,9 @@ fn in_order(tables: &[Tree]) -> SqlResult<Vec<Step<'_>>> {
     let count = tables.len();
     let mut reaches: Vec<Vec<bool>> = tables
         .iter()
-        .map(|table| tables.iter().map(|other| reads(table, &|name| names::same(name, &other.name))).collect())
+        .map(|table| {
+            tables.iter().map(|other| reads(table, &|name| names::same(name, &other.name))).collect()
+        })
         .collect();
     for via in 0..count {
         let beyond = reaches[via].clone();
