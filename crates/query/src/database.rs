@@ -452,13 +452,12 @@ impl Database {
                     (true, true) => K::ReplaceSelect,
                 };
                 let plan = insert::plan(cx, tree, &find, notes)?;
-                let needs = insert_needs(tree, &plan);
-                notes.needs.splice(0..0, needs);
+                insert_needs(notes, tree, &plan);
                 (kind, Body::Insert(Box::new(plan)))
             }
             Statement::Load(tree) => {
                 let plan = load::plan(cx, tree, &find, notes)?;
-                notes.needs.splice(0..0, load_needs(tree, &plan));
+                load_needs(notes, tree, &plan);
                 (K::Load, Body::Insert(Box::new(plan)))
             }
             Statement::Update(tree) if changes_several(cx, &tree.tables)? => {
@@ -480,15 +479,18 @@ impl Database {
                 let (table, wanted) = (&plan.targets.table, Privileges::UPDATE);
                 let columns = written(table, plan.assigned(), wanted, false);
                 let named = told(tree.assignments.iter().map(|a| &a.column), wanted);
-                let needs = change_needs(table, plan.through.as_ref(), wanted, columns, Some(named));
-                notes.needs.splice(0..0, needs);
+                change_needs(notes, table, plan.through.as_ref(), wanted, columns, Some(named));
                 (K::Update, Body::Update(Box::new(plan)))
             }
             Statement::Delete(tree) => {
                 let plan = delete::plan(cx, tree, &find, notes)?;
-                let (table, wanted) = (&plan.targets.table, Privileges::DELETE);
-                let needs = change_needs(table, plan.through.as_ref(), wanted, Vec::new(), None);
-                notes.needs.splice(0..0, needs);
+                let mut wanted = Privileges::DELETE;
+                if !tree.targets.is_empty() {
+                    // The form for several tables reads its tables.
+                    wanted = wanted.and(Privileges::SELECT);
+                }
+                let table = &plan.targets.table;
+                change_needs(notes, table, plan.through.as_ref(), wanted, Vec::new(), Some(Vec::new()));
                 (K::Delete, Body::Delete(Box::new(plan)))
             }
             Statement::Do(list) => {
@@ -507,7 +509,23 @@ impl Database {
             }
             Statement::Explain(tree) => {
                 notes.unique = true;
+                let statement = crate::explain::statement_of(tree)?;
+                let of_change = match statement {
+                    Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_) => {
+                        let mut own = Notes::default();
+                        self.body(cx, statement, &mut own)?;
+                        // What the views hide is asked for in the words of EXPLAIN.
+                        let named: Vec<Need> =
+                            own.needs.iter().filter(|need| need.asked.within.is_none()).cloned().collect();
+                        check::needs(cx.session, &cx.catalog.accounts, &named)?;
+                        Some(own.needs)
+                    }
+                    _ => None,
+                };
                 let plan = crate::explain::plan(cx, tree, notes)?;
+                if let Some(needs) = of_change {
+                    notes.needs = needs;
+                }
                 let within = crate::explain::statement_of(tree)?;
                 if matches!(within, Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_)) {
                     // A change that is explained wants what it would want to run.
@@ -606,7 +624,8 @@ fn check_target(cx: BindContext<'_>, statement: &Statement) -> SqlResult<()> {
             None => return Ok(()),
         },
         Statement::Delete(tree) => match delete::only_table(tree) {
-            Some((name, ..)) => (name, P::DELETE),
+            Some((name, ..)) if tree.targets.is_empty() => (name, P::DELETE),
+            Some((name, ..)) => (name, P::SELECT),
             None => return Ok(()),
         },
         _ => return Ok(()),
@@ -616,9 +635,37 @@ fn check_target(cx: BindContext<'_>, statement: &Statement) -> SqlResult<()> {
     check::table(cx.session, &cx.catalog.accounts, (schema, &name.name), wanted)
 }
 
-/// What a change wants of a table, or of the view through which it is made; that view's definer then needs it of the table.
-/// `told` are the columns that the statement names, where it does.
+/// What a change wants of a table, or of the view through which it is made and of the tables and views below it.
 fn change_needs(
+    notes: &mut Notes,
+    table: &Arc<TableDef>,
+    through: Option<&Arc<View>>,
+    whole: Privileges,
+    columns: Vec<ColumnNeed>,
+    told: Option<Vec<ColumnNeed>>,
+) {
+    let Some(view) = through else {
+        notes.needs.splice(0..0, needs_of(table, None, whole, columns, None));
+        return;
+    };
+    for need in notes.needs.iter_mut().filter(|need| need.changed) {
+        need.whole = whole;
+        // DELETE does not ask for what the view's conditions read.
+        if whole == Privileges::DELETE {
+            need.columns.clear();
+        }
+        if need.schema == table.schema && need.name == table.name {
+            need.columns.extend(columns.iter().cloned());
+        }
+    }
+    let entire = told.is_none();
+    let columns = told.unwrap_or_default();
+    notes.needs.insert(0, Need { entire, columns, ..Need::of(&view.schema, &view.name, whole) });
+}
+
+/// What a change of one of several tables wants of it, or of the view through which it is made; that view's definer then
+/// needs it of the table.
+fn needs_of(
     table: &Arc<TableDef>,
     through: Option<&Arc<View>>,
     whole: Privileges,
@@ -658,7 +705,7 @@ fn told<'n>(names: impl Iterator<Item = &'n ast::ColumnName>, wanted: Privileges
 }
 
 /// What an INSERT wants.
-fn insert_needs(tree: &ast::Insert, plan: &insert::InsertPlan) -> Vec<Need> {
+fn insert_needs(notes: &mut Notes, tree: &ast::Insert, plan: &insert::InsertPlan) {
     let mut wanted = Privileges::INSERT;
     if !tree.on_duplicate.is_empty() {
         wanted = wanted.and(Privileges::UPDATE);
@@ -673,11 +720,11 @@ fn insert_needs(tree: &ast::Insert, plan: &insert::InsertPlan) -> Vec<Need> {
         named.extend(told(updated, Privileges::UPDATE));
         named
     });
-    change_needs(&plan.table, plan.through.as_ref(), whole, columns, named)
+    change_needs(notes, &plan.table, plan.through.as_ref(), whole, columns, named);
 }
 
 /// What a LOAD DATA wants.
-fn load_needs(tree: &ast::LoadData, plan: &insert::InsertPlan) -> Vec<Need> {
+fn load_needs(notes: &mut Notes, tree: &ast::LoadData, plan: &insert::InsertPlan) {
     let unnamed = tree.targets.is_empty();
     let columns = written(&plan.table, plan.given(), Privileges::INSERT, unnamed);
     let replaces = tree.duplicates == Some(ast::OnDuplicateRow::Replace);
@@ -688,19 +735,19 @@ fn load_needs(tree: &ast::LoadData, plan: &insert::InsertPlan) -> Vec<Need> {
     });
     let named = named.chain(tree.assignments.iter().map(|assignment| &assignment.column));
     let named = (!unnamed).then(|| told(named, Privileges::INSERT));
-    change_needs(&plan.table, plan.through.as_ref(), whole, columns, named)
+    change_needs(notes, &plan.table, plan.through.as_ref(), whole, columns, named);
 }
 
 /// What a change of several tables wants of one of them: where it is a table of a view, of every view that is named.
 fn multi_needs(notes: &Notes, target: multi::Changed<'_>, wanted: Privileges) -> Vec<Need> {
     let columns = written(target.table, target.columns.iter().copied(), wanted, false);
     if !target.of_view {
-        return change_needs(target.table, None, wanted, columns, None);
+        return needs_of(target.table, None, wanted, columns, None);
     }
     let is_named =
         |view: &&Arc<View>| notes.uses.iter().any(|used| used.is_view && Arc::ptr_eq(&used.lock, &view.lock));
     let through = notes.views.iter().filter(is_named);
-    through.flat_map(|view| change_needs(target.table, Some(view), wanted, columns.clone(), None)).collect()
+    through.flat_map(|view| needs_of(target.table, Some(view), wanted, columns.clone(), None)).collect()
 }
 
 /// Whether an UPDATE is one of several tables, if only through a view.

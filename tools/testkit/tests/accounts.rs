@@ -63,8 +63,15 @@ fn every_user_may_do_what_mariadb_lets_it() {
     }
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/accounts");
     let mut different = Vec::new();
-    let scripts =
-        ["definitions.steps", "statements.steps", "read_only.steps", "init_connect.steps", "corners.steps"];
+    let scripts = [
+        "definitions.steps",
+        "statements.steps",
+        "read_only.steps",
+        "init_connect.steps",
+        "corners.steps",
+        "view_changes.steps",
+        "own_tables.steps",
+    ];
     for name in scripts {
         let text = std::fs::read_to_string(folder.join(name)).expect("readable");
         for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.starts_with('#')) {

@@ -31,6 +31,8 @@ pub(crate) struct Need {
     pub columns: Vec<ColumnNeed>,
     /// Who must have it.
     pub asked: Asked,
+    /// A statement changes it through a view: what is wanted of it as a whole is what the statement does.
+    pub changed: bool,
 }
 
 /// Whose privileges count: the session's, or those of a view's definer.
@@ -75,6 +77,7 @@ impl Need {
             entire: false,
             columns: Vec::new(),
             asked: Asked::default(),
+            changed: false,
         }
     }
 
@@ -87,7 +90,8 @@ impl Need {
 /// Adds a need to others.
 pub(crate) fn add(needs: &mut Vec<Need>, need: Need) {
     let same = |known: &&mut Need| {
-        known.schema == need.schema && known.name == need.name && known.asked.same(&need.asked)
+        let is_same = known.schema == need.schema && known.name == need.name;
+        is_same && known.changed == need.changed && known.asked.same(&need.asked)
     };
     let Some(known) = needs.iter_mut().find(same) else {
         needs.push(need);
@@ -409,15 +413,17 @@ pub(crate) fn definition(session: &Session, catalog: &Catalog, statement: &State
         Statement::CreateIndex(create) => on(&create.table, P::INDEX),
         Statement::DropIndex(drop) => on(&drop.table, P::INDEX),
         Statement::RenameTable { renames, .. } => {
-            renames.iter().enumerate().try_for_each(|(n, (before, after))| {
-                // A temporary table of that name is gone once it was renamed.
-                let again = renames[..n].iter().any(|(earlier, _)| earlier.name == before.name);
-                (if again { &new as &dyn Fn(&ObjectName, P) -> SqlResult<()> } else { &on })(
-                    before,
-                    P::ALTER.and(P::DROP),
-                )?;
-                new(after, P::INSERT.and(P::CREATE))
-            })
+            let mut moved = Vec::new();
+            for (before, after) in renames {
+                let from = (schema_of(session, before)?, before.name.as_str());
+                let to = (schema_of(session, after)?, after.name.as_str());
+                if renames_own(session, &mut moved, from, to) {
+                    continue;
+                }
+                lasting(session, accounts, from, P::ALTER.and(P::DROP))?;
+                lasting(session, accounts, to, P::INSERT.and(P::CREATE))?;
+            }
+            Ok(())
         }
         Statement::Truncate { table, .. } => on(table, P::DROP),
         Statement::Maintain(maintain) => {
@@ -429,6 +435,28 @@ pub(crate) fn definition(session: &Session, catalog: &Catalog, statement: &State
         }
         _ => Ok(()),
     }
+}
+
+/// The name of a table by its database and its own.
+type Name<'n> = (&'n str, &'n str);
+
+/// Whether a rename within RENAME TABLE moves a temporary table of the session; `moved` holds the earlier ones of the
+/// statement.
+fn renames_own<'n>(
+    session: &Session,
+    moved: &mut Vec<(Name<'n>, Name<'n>)>,
+    from: Name<'n>,
+    to: Name<'n>,
+) -> bool {
+    let last = moved.iter().rev().find(|(before, after)| *before == from || *after == from);
+    let is_own = match last {
+        Some((_, after)) => *after == from,
+        None => session.temporary.get(from.0, from.1).is_some(),
+    };
+    if is_own {
+        moved.push((from, to));
+    }
+    is_own
 }
 
 /// Nobody may maintain what the server makes up without an account having been granted anything.
@@ -507,6 +535,9 @@ pub(crate) fn lock_tables(
     for lock in tables {
         let schema = schema_of(session, &lock.table)?;
         if is_open(schema) {
+            continue;
+        }
+        if session.temporary.get(schema, &lock.table.name).is_some() {
             continue;
         }
         database(session, &catalog.accounts, schema, Privileges::LOCK_TABLES)?;

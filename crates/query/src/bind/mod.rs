@@ -227,6 +227,10 @@ pub struct Binder<'a> {
     pub(crate) names_only: bool,
     /// The view that is met next is changed, not read.
     pub(crate) changes_view: bool,
+    /// The view that is bound is the one that a statement changes.
+    pub(crate) in_changed_view: bool,
+    /// Privileges on tables have been checked already.
+    pub(crate) asked_before: bool,
     /// A view that a statement changes reads its one table again in a subquery.
     pub(crate) reads_changed_table: bool,
     /// Every naming of a table so far.
@@ -310,6 +314,8 @@ impl<'a> Binder<'a> {
             needs: Vec::new(),
             names_only: false,
             changes_view: false,
+            in_changed_view: false,
+            asked_before: false,
             reads_changed_table: false,
             common: Vec::new(),
             later_common: Vec::new(),
@@ -435,7 +441,7 @@ impl<'a> Binder<'a> {
         };
         if !table.is_temporary() {
             let need = Need::of(&table.schema, &table.name, Privileges::SELECT);
-            let need = Need { asked: self.asked(), ..need };
+            let need = Need { asked: self.asked(), changed: self.is_changed_part(), ..need };
             check::add(&mut self.needs, need);
         }
         if !self.tables.iter().any(|t| Arc::ptr_eq(t, &table)) {
@@ -457,7 +463,7 @@ impl<'a> Binder<'a> {
     /// Refuses a table of which the session may read nothing, before anything is said about it; what a view names is asked
     /// for when all is bound.
     fn may_read(&self, db: &str, name: &str) -> SqlResult<()> {
-        if !self.within_views.is_empty() {
+        if !self.within_views.is_empty() || self.asked_before {
             return Ok(());
         }
         let session = self.cx.session;
@@ -479,10 +485,16 @@ impl<'a> Binder<'a> {
         }
     }
 
+    /// Whether what is bound now is a table or view of the view that a statement changes, outside its subqueries.
+    pub(crate) fn is_changed_part(&self) -> bool {
+        self.in_changed_view && self.derived_depth == 0 && self.subquery_depth == 0
+    }
+
     /// Notes that a query names a view.
     pub(crate) fn note_view(&mut self, view: &View) -> SqlResult<()> {
         self.may_read(&view.schema, &view.name)?;
-        let need = Need { asked: self.asked(), ..Need::of(&view.schema, &view.name, Privileges::SELECT) };
+        let need = Need::of(&view.schema, &view.name, Privileges::SELECT);
+        let need = Need { asked: self.asked(), changed: self.is_changed_part(), ..need };
         check::add(&mut self.needs, need);
         Ok(())
     }
@@ -499,7 +511,8 @@ impl<'a> Binder<'a> {
         }
         let column = ColumnNeed { column: column.clone(), wanted: Privileges::SELECT, unnamed };
         let need = Need::of(schema, name, Privileges::NONE);
-        let need = Need { columns: vec![column], asked: self.asked(), ..need };
+        let need =
+            Need { columns: vec![column], asked: self.asked(), changed: self.is_changed_part(), ..need };
         check::add(&mut self.needs, need);
     }
 
@@ -510,11 +523,39 @@ impl<'a> Binder<'a> {
             return;
         }
         let (schema, name, column) = match &table.def {
+            Some(def) if def.is_temporary() => return,
             Some(def) => (def.schema.clone(), def.name.clone(), def.columns[index].name.clone()),
             None if table.schema.is_empty() => return,
             None => (table.schema.clone(), table.name.clone(), table.columns[index].name.clone()),
         };
         self.note_read((&schema, &name), &column, unnamed);
+        if matches!(self.clause, Clause::Where | Clause::Order | Clause::Returning)
+            && let ViewPart::Whole(meanings) = &self.scopes[scope].tables[place].view
+        {
+            let meaning = meanings[index].clone();
+            self.note_below(&meaning);
+        }
+    }
+
+    /// Notes what a column of the view that a statement changes reads of the tables below.
+    pub(crate) fn note_below(&mut self, meaning: &Expr) {
+        let scope = &self.scopes[self.scopes.len() - 1];
+        let mut read = Vec::new();
+        crate::expr::walk::for_each_column(meaning, &mut |slot, column| {
+            let table = scope.tables.iter().find(|table| table.slot == slot);
+            if let Some(def) = table.and_then(|table| table.def.as_ref()) {
+                read.push((def.clone(), column));
+            }
+        });
+        for (def, column) in read {
+            let is_it = |need: &&mut Need| need.changed && need.schema == def.schema && need.name == def.name;
+            let Some(need) = self.needs.iter_mut().find(is_it) else { continue };
+            let column = def.columns[column as usize].name.clone();
+            let column = ColumnNeed { column, wanted: Privileges::SELECT, unnamed: false };
+            if !need.columns.contains(&column) {
+                need.columns.push(column);
+            }
+        }
     }
 
     /// The view that a query names, in the current database where none is said.

@@ -114,6 +114,7 @@ pub(super) fn bind_insert(
     if tables.len() > 1 && insert.columns.is_empty() {
         return Err(errors::view_no_insert_field_list(&view.schema, &view.name));
     }
+    read_others(binder, &wanted);
     // Others of the view's columns may be anything.
     let wanted: Option<Vec<(u16, u16)>> =
         wanted.iter().map(|place| plain.get(*place).copied().flatten()).collect();
@@ -138,6 +139,18 @@ pub(super) fn bind_insert(
     forget(binder, &table);
     let changed = Changed { table, through: Some(view.clone()), slot, conditions, checks, hints: Vec::new() };
     Ok(Filled { changed, columns })
+}
+
+/// Notes that an INSERT that gives some columns of a view reads the others.
+fn read_others(binder: &mut Binder<'_>, given: &[usize]) {
+    let whole = binder.scope().tables.iter().find_map(|table| match &table.view {
+        ViewPart::Whole(meanings) => Some(meanings),
+        _ => None,
+    });
+    let others = whole.into_iter().flat_map(|meanings| meanings.iter().enumerate());
+    let others: Vec<Expr> =
+        others.filter(|(place, _)| !given.contains(place)).map(|(_, meaning)| meaning.clone()).collect();
+    others.iter().for_each(|meaning| binder.note_below(meaning));
 }
 
 /// Puts a changed table into the binder's empty scope as RETURNING names it: by itself or through the view of the statement.

@@ -206,6 +206,7 @@ impl ExplainPlan {
 /// Plans what is to be described.
 fn subject(cx: BindContext<'_>, statement: &Statement, notes: Option<&mut Notes>) -> SqlResult<Subject> {
     let mut binder = Binder::new(cx);
+    binder.asked_before = !matches!(statement, Statement::Query(_));
     let found = match statement {
         Statement::Query(query) => Subject::Query(Box::new(select::plan_select(&mut binder, query)?)),
         Statement::Update(update) => {

@@ -118,7 +118,9 @@ fn try_derived(
     let listed = named.iter().enumerate().filter(|(_, name)| name.is_some());
     listed.for_each(|(place, _)| {
         let column = def.columns[place].name.clone();
-        binder.note_read((&def.schema, &def.name), &column, false);
+        if !def.is_temporary() {
+            binder.note_read((&def.schema, &def.name), &column, false);
+        }
     });
     let slot = from.leaves.len() as u16;
     let own = binder.scope_table(slot, def.clone(), Some(&inner))?;

@@ -264,7 +264,12 @@ fn bind_inner(
         return Err(error);
     }
     binder.scope_mut().group_slot = Some(from.leaves.len() as u16);
-    let items = build::bind_items(binder, &select.items, Clause::Fields)?;
+    // A statement that changes the view reads those of its columns that it names.
+    let names_only = binder.names_only;
+    binder.names_only |= binder.is_changed_part();
+    let items = build::bind_items(binder, &select.items, Clause::Fields);
+    binder.names_only = names_only;
+    let items = items?;
     let own = match &select.filter {
         Some(filter) => binder.bind_condition(filter, Clause::Where)?,
         None => Vec::new(),
@@ -391,7 +396,10 @@ pub(crate) fn target(
     let mut from = From::default();
     binder.changes_view = true;
     binder.reads_changed_table = false;
-    let (_, conditions) = add(binder, &mut from, view, alias)?;
+    binder.in_changed_view = true;
+    let added = add(binder, &mut from, view, alias);
+    binder.in_changed_view = false;
+    let (_, conditions) = added?;
     let is_merged = binder.scope().tables.iter().any(|t| matches!(t.view, ViewPart::Whole(_)));
     if !is_merged || binder.reads_changed_table {
         return Ok(None);
