@@ -420,6 +420,7 @@ catalogue! {
     QUERY_CACHE_IS_GLOBALLY_DISABLED query_cache_is_globally_disabled(1925, "HY000") "Query cache is globally disabled and you can't enable it only for this session";
     CONNECTION_KILLED connection_killed(1927, "70100") "Connection was killed";
     NO_SUCH_QUERY no_such_query(1957, "HY000", id) "Unknown query id: {id}";
+    WRONG_PARAMETERS_TO_STORED_FCT wrong_parameters_to_stored_fct(1584, "42000", name) "Incorrect parameters in the call to stored function '{name}'";
     WRONG_PARAMETERS_TO_PROCEDURE wrong_parameters_to_procedure(1108, "HY000", name) "Incorrect parameters to procedure '{name}'";
     KILL_QUERY_DENIED kill_query_denied(1979, "HY000", id) "You are not owner of query {id}";
     TARGET_NOT_EXPLAINABLE target_not_explainable(1933, "HY000") "Target is not executing an operation with a query plan";

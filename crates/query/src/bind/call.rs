@@ -69,6 +69,9 @@ impl Binder<'_> {
         {
             return self.call_of_sys(call, function);
         }
+        if call.named {
+            return Err(named_arguments(call));
+        }
         if call.spaced {
             return Err(self.unknown_apart(&call.written));
         }
@@ -423,5 +426,26 @@ impl Binder<'_> {
                 typing::string_type(count * 4 / u64::from(charset.max_bytes()), charset.default_collation());
         }
         Ok(call)
+    }
+}
+
+/// What is wrong with a call whose arguments have names: only loadable functions may have them.
+#[cold]
+fn named_arguments(call: &FunctionCall) -> SqlError {
+    let written = &*call.written;
+    let counts = match &*call.name {
+        _ if call.spaced => None,
+        "coalesce" => Some((1, usize::MAX)),
+        "isnull" => Some((1, 1)),
+        "ifnull" | "nvl" | "nullif" | "add_months" => Some((2, 2)),
+        "nvl2" => Some((3, 3)),
+        name => func::lookup(name).map(|function| (function.min, function.max)),
+    };
+    match counts {
+        None => errors::wrong_parameters_to_stored_fct(written),
+        Some((least, most)) if least == most && call.args.len() != least => {
+            errors::wrong_paramcount_to_native_fct(written)
+        }
+        Some(_) => errors::wrong_parameters_to_native_fct(written),
     }
 }

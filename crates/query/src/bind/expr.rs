@@ -927,7 +927,7 @@ impl Binder<'_> {
 
     /// VALUES(column): the row that INSERT could not insert; NULL outside ON DUPLICATE KEY UPDATE.
     fn values_of(&mut self, name: &ast::ColumnName) -> SqlResult<Expr> {
-        let mut column = self.column(name)?;
+        let mut column = self.among_targets(|binder| binder.column(name))?;
         match (self.values_slot, &column.node) {
             (Some(slot), Node::Column(_) | Node::Generated(..)) => {
                 crate::expr::walk::visit_mut(&mut column, &mut |e| {

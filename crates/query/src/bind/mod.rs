@@ -205,6 +205,8 @@ pub struct Binder<'a> {
     pub cacheable: bool,
     /// The slot that VALUES(column) reads, in ON DUPLICATE KEY UPDATE.
     pub values_slot: Option<u16>,
+    /// Tables at the beginning of the outermost scope that a statement changes, where others follow that it reads.
+    pub(crate) target_tables: Option<usize>,
     /// User variables, in lower case, that LOAD DATA sets before each row, and the collation of their text.
     pub(crate) loaded: Option<(Vec<Arc<str>>, CollationId)>,
     /// Columns of enclosing queries read by the subqueries being bound, innermost last: how many queries outwards as seen
@@ -296,6 +298,7 @@ impl<'a> Binder<'a> {
             held: Vec::new(),
             cacheable: true,
             values_slot: None,
+            target_tables: None,
             loaded: None,
             reads: Vec::new(),
             tables: Vec::new(),
@@ -332,6 +335,15 @@ impl<'a> Binder<'a> {
             whole_names: None,
             rows_examined: None,
         }
+    }
+
+    /// Runs `f` while names of the outermost scope mean the tables alone that the statement changes.
+    pub(crate) fn among_targets<T>(&mut self, f: impl FnOnce(&mut Self) -> T) -> T {
+        let Some(targets) = self.target_tables else { return f(self) };
+        self.scopes[0].visible = Some(0..targets);
+        let found = f(self);
+        self.scopes[0].visible = None;
+        found
     }
 
     /// Counts for one more operator, where the statement is analyzed.

@@ -232,6 +232,21 @@ impl ScopeTable {
         }
     }
 
+    /// A table whose rows are gathered.
+    pub fn derived(slot: u16, alias: &str, columns: Arc<[ScopeColumn]>) -> ScopeTable {
+        ScopeTable {
+            slot,
+            schema: "".into(),
+            name: alias.into(),
+            alias: alias.into(),
+            columns,
+            def: None,
+            outer_joined: false,
+            view: ViewPart::None,
+            worked_out: Vec::new(),
+        }
+    }
+
     /// Whether no name of a statement means it.
     pub fn is_hidden(&self) -> bool {
         matches!(self.view, ViewPart::Hidden)

@@ -358,6 +358,7 @@ fn call(name: &str, args: Vec<Expr>) -> Expr {
         written: Default::default(),
         spaced: false,
         args,
+        named: false,
         star: false,
         distinct: false,
         order_by: Vec::new(),

@@ -59,7 +59,8 @@ impl Assignments {
         let (mut refused, mut told) = (Vec::new(), Vec::new());
         for assignment in list {
             binder.names_only = true;
-            let column = target_column(binder, slot, &assignment.column, clauses.0);
+            let column =
+                binder.among_targets(|binder| target_column(binder, slot, &assignment.column, clauses.0));
             binder.names_only = false;
             let column = column?;
             let is_generated = table.columns[column].generated.is_some();
@@ -103,6 +104,13 @@ impl Assignments {
         made.following =
             made.generated.follow(|column| made.assigns(column) || made.on_update.contains(&column));
         Ok(made)
+    }
+
+    /// Whether a value meets a test.
+    pub fn reads(&self, test: &impl Fn(&Expr) -> bool) -> bool {
+        let given = self.list.iter().map(|(_, source)| source);
+        let mut given = given.filter_map(|source| if let Source::Expr(value) = source { Some(value) } else { None });
+        given.any(test) || self.refused.iter().any(|(_, value)| test(value))
     }
 
     /// Where values see what earlier assignments gave: has them read the columns that rows do not hold as the row was at

@@ -401,6 +401,8 @@ pub struct FunctionCall {
     pub spaced: bool,
     /// The arguments.
     pub args: Vec<Expr>,
+    /// An argument has a name, as those of loadable functions may: `f(a AS b)`.
+    pub named: bool,
     /// `COUNT(*)`.
     pub star: bool,
     /// `SUM(DISTINCT a)`.

@@ -115,7 +115,7 @@ pub struct CommonTable {
 }
 
 /// One SELECT.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Select {
     /// The words after SELECT.
     pub options: SelectOptions,

@@ -25,6 +25,9 @@ const ARITY: &[(&str, usize, usize)] = &[
     ("variance", 1, 1), ("var_samp", 1, 1), ("year", 1, 1), ("json_objectagg", 2, 2),
 ];
 
+/// The others that stand in MariaDB's grammar: their arguments have no names.
+const IN_GRAMMAR: &[&str] = &["char", "interval", "trim", "trim_oracle", "weight_string"];
+
 /// Aggregates: they take DISTINCT or ALL, and OVER.
 const AGGREGATES: &[&str] = &[
     "avg",
@@ -390,6 +393,7 @@ impl Parser<'_> {
             written: SourceText(written),
             spaced,
             args: Vec::new(),
+            named: false,
             star: false,
             distinct: false,
             order_by: Vec::new(),
@@ -424,7 +428,7 @@ impl Parser<'_> {
         if aggregate {
             self.aggregate_arguments(&mut call)?;
         } else if !self.at(Tok::RParen) {
-            call.args = self.arguments(&call.name, plain)?;
+            self.arguments(&mut call, plain)?;
         }
         self.expect_argument_count(&call, plain)?;
         if plain && self.is_oracle() {
@@ -439,19 +443,22 @@ impl Parser<'_> {
     }
 
     #[inline(never)]
-    fn arguments(&mut self, name: &str, plain: bool) -> SqlResult<Vec<Expr>> {
-        let most = ARITY.iter().find(|entry| plain && entry.0 == name).map_or(usize::MAX, |entry| entry.2);
-        let mut args = Vec::new();
+    fn arguments(&mut self, call: &mut FunctionCall, plain: bool) -> SqlResult<()> {
+        let arity = ARITY.iter().find(|entry| plain && entry.0 == call.name);
+        let most = arity.map_or(usize::MAX, |entry| entry.2);
         if most == 0 {
             return Err(self.unexpected());
         }
+        let in_grammar = arity.is_some() || plain && IN_GRAMMAR.contains(&call.name.as_str());
+        let may_be_named = call.db.is_none() && !in_grammar;
         loop {
-            args.push(self.expr()?);
-            if name == "weight_string" && plain && self.weight_options(&mut args)? {
-                return Ok(args);
+            call.args.push(self.expr()?);
+            if call.name == "weight_string" && plain && self.weight_options(&mut call.args)? {
+                return Ok(());
             }
-            if args.len() == most || !self.accept(Tok::Comma) {
-                return Ok(args);
+            call.named |= may_be_named && self.select_alias()?.is_some();
+            if call.args.len() == most || !self.accept(Tok::Comma) {
+                return Ok(());
             }
         }
     }
@@ -484,9 +491,8 @@ impl Parser<'_> {
                 }
                 call.limit = self.limit()?;
             }
-            name => {
-                let name = name.to_owned();
-                call.args = self.arguments(&name, true)?;
+            _ => {
+                self.arguments(call, true)?;
             }
         }
         Ok(())
@@ -673,6 +679,7 @@ impl Parser<'_> {
 /// A call without anything special.
 pub(super) fn plain_call(name: &str, args: Vec<Expr>) -> Expr {
     Expr::Function(Box::new(FunctionCall {
+        named: false,
         db: None,
         name: name.to_owned(),
         written: SourceText(name.to_owned()),

@@ -404,7 +404,7 @@ impl Parser<'_> {
         Ok(Some(SelectItem::Wildcard { db, table: Some(table) }))
     }
 
-    fn select_alias(&mut self) -> SqlResult<Option<String>> {
+    pub(super) fn select_alias(&mut self) -> SqlResult<Option<String>> {
         let given =
             self.accept_kw(Kw::AS) || self.at(Tok::String) || (self.at_ident() && !self.at_kw(Kw::SOUNDS));
         if !given {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use keel_base::{SqlResult, code, errors};
+use keel_base::{SqlResult, errors};
 use keel_sql::ast::{self, InsertSource};
 use keel_storage::OnDuplicate;
 use keel_value::Value;
@@ -15,7 +15,7 @@ use super::super::load::FileRows;
 use super::super::rows::Touched;
 use super::super::through::{self, Filled};
 use super::super::{Find, returning};
-use super::sources::Widened;
+use super::sources::{Widened, reads_sources};
 use super::{InsertPlan, Rows};
 use crate::bind::{BindContext, Binder, Clause, NamedTable};
 use crate::catalog::TableDef;
@@ -124,19 +124,32 @@ pub(crate) fn plan(
     let mut sources = Vec::new();
     let on_duplicate = match (insert.on_duplicate.is_empty(), &insert.source) {
         (true, _) => None,
-        (false, source) => Some(match (bind_updates(&mut binder, &table, insert), source) {
-            (Err(error), InsertSource::Query(query)) if error.code == code::BAD_FIELD => {
-                let Some(widened) = Widened::of(&mut binder, query)? else { return Err(error) };
-                let (plan, reads_target) = plan_source(cx, insert.replace, &table, &widened.query, notes)?;
-                if plan.is_grouped() {
-                    return Err(error);
-                }
-                sources = widened.enter(&mut binder)?;
-                rows = Rows::Query { plan: Box::new(plan), reads_target };
-                bind_updates(&mut binder, &table, insert)?
+        (false, InsertSource::Query(query)) => {
+            let widened = Widened::of(&mut binder, query)?;
+            let targets = binder.scope().tables.len();
+            if let Some(widened) = &widened {
+                binder.target_tables = Some(targets);
+                widened.enter(&mut binder)?;
             }
-            (bound, _) => bound?,
-        }),
+            let bound = bind_updates(&mut binder, &table, insert)?;
+            if let Some(widened) = widened.filter(|_| bound.0.reads(&reads_sources)) {
+                let wide = widened.query.as_ref();
+                let wide = wide.map(|query| plan_source(cx, insert.replace, &table, query, notes)).transpose()?;
+                match wide.filter(|(plan, _)| !plan.is_grouped()) {
+                    Some((plan, reads_target)) => {
+                        sources = widened.widths();
+                        rows = Rows::Query { plan: Box::new(plan), reads_target };
+                    }
+                    // The names of its tables are unknown then.
+                    None => {
+                        binder.scope_mut().tables.truncate(targets);
+                        bind_updates(&mut binder, &table, insert)?;
+                    }
+                }
+            }
+            Some(bound)
+        }
+        (false, _) => Some(bind_updates(&mut binder, &table, insert)?),
     };
     notes.take(&binder);
     let once = binder.once_count();
