@@ -109,7 +109,8 @@ impl Assignments {
     /// Whether a value meets a test.
     pub fn reads(&self, test: &impl Fn(&Expr) -> bool) -> bool {
         let given = self.list.iter().map(|(_, source)| source);
-        let mut given = given.filter_map(|source| if let Source::Expr(value) = source { Some(value) } else { None });
+        let mut given =
+            given.filter_map(|source| if let Source::Expr(value) = source { Some(value) } else { None });
         given.any(test) || self.refused.iter().any(|(_, value)| test(value))
     }
 

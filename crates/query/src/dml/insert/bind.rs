@@ -134,7 +134,8 @@ pub(crate) fn plan(
             let bound = bind_updates(&mut binder, &table, insert)?;
             if let Some(widened) = widened.filter(|_| bound.0.reads(&reads_sources)) {
                 let wide = widened.query.as_ref();
-                let wide = wide.map(|query| plan_source(cx, insert.replace, &table, query, notes)).transpose()?;
+                let wide =
+                    wide.map(|query| plan_source(cx, insert.replace, &table, query, notes)).transpose()?;
                 match wide.filter(|(plan, _)| !plan.is_grouped()) {
                     Some((plan, reads_target)) => {
                         sources = widened.widths();

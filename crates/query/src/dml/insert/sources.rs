@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use keel_base::SqlResult;
 use keel_sql::ast::{
-    ColumnName, Expr, LateInto, Query, QueryBody, Select, SelectItem, SourceText, ObjectName, TableRef,
+    ColumnName, Expr, LateInto, ObjectName, Query, QueryBody, Select, SelectItem, SourceText, TableRef,
 };
 use keel_value::{SqlType, TypeKind};
 
@@ -40,7 +40,8 @@ impl Widened {
     /// None where the names of the query's tables are unknown: it is grouped, or has no tables.
     pub fn of(binder: &mut Binder<'_>, query: &Query) -> SqlResult<Option<Widened>> {
         let Some(select) = first_select(&query.body) else { return Ok(None) };
-        let grouped = |item: &SelectItem| matches!(item, SelectItem::Expr { expr, .. } if has_aggregate(expr));
+        let grouped =
+            |item: &SelectItem| matches!(item, SelectItem::Expr { expr, .. } if has_aggregate(expr));
         if !select.group_by.is_empty() || select.items.iter().any(grouped) || select.from.is_empty() {
             return Ok(None);
         }
@@ -136,9 +137,7 @@ fn gather(binder: &mut Binder<'_>, query: &Query, part: &TableRef, out: &mut Vec
             let alias = alias.clone().unwrap_or_else(|| name.name.clone());
             gather_rows(binder, query, part, alias, out)
         }
-        TableRef::Derived { alias: Some(alias), .. } => {
-            gather_rows(binder, query, part, alias.clone(), out)
-        }
+        TableRef::Derived { alias: Some(alias), .. } => gather_rows(binder, query, part, alias.clone(), out),
         TableRef::Derived { .. } | TableRef::JsonTable(_) => Ok(()),
     }
 }
