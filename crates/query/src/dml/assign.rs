@@ -9,6 +9,7 @@ use keel_value::{SqlMode, SqlType, TypeKind, Value, ValueRef, convert};
 
 use super::convert::{Strictness, into_column};
 use super::generated::{Generated, refuse_value};
+use super::through;
 use crate::bind::{BindContext, Binder, Clause, ParamSource, ScopeTable, display};
 use crate::catalog::{ColumnDef, ColumnDefault, TableDef};
 use crate::ddl::implicit_default;
@@ -287,6 +288,11 @@ fn target_column(
     };
     match bound.as_any_column() {
         Some(column) if column.slot == slot => Ok(column.column as usize),
+        _ if through::reads_other_table(&bound) => {
+            let view = binder.scope().view_column(name).map(|(place, _)| &binder.scope().tables[place]);
+            let (schema, view) = view.map_or(("", ""), |view| (&*view.schema, &*view.name));
+            Err(errors::view_multiupdate(schema, view))
+        }
         None if binder.scope().view_column(name).is_some() => Err(errors::nonupdateable_column(&name.column)),
         _ => Err(errors::bad_field(display(name), clause.words())),
     }

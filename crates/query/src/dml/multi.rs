@@ -390,6 +390,7 @@ fn owner<'v>(
 
 /// Runs it.
 pub(crate) fn run(plan: &MultiPlan, session: &mut Session, params: &[Value]) -> SqlResult<Completion> {
+    plan.query.check_safe(session, params)?;
     let strictness = Strictness::of(session, plan.ignore, false);
     session.abort_on_warning = strictness.strict && !plan.deletes;
     session.ignores = plan.ignore;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use keel_base::{SqlResult, errors};
 use keel_sql::ast::{self, IndexHint, ObjectName, TableRef};
 
-use crate::bind::{BindContext, Binder, NO_SLOT, NamedTable, Scope, ScopeTable, ViewPart};
+use crate::bind::{BindContext, Binder, NO_SLOT, NamedTable, OUTSIDE, Scope, ScopeTable, ViewPart};
 use crate::catalog::{TableDef, View, names};
-use crate::expr::{Expr, Node, walk};
+use crate::expr::{ColumnRef, Expr, Node, walk};
 use crate::select::view::{Target, plain_columns, target};
 
 /// The one table that a statement changes, by itself or through a view.
@@ -224,7 +224,8 @@ fn wanted_columns(view: &View, insert: &ast::Insert) -> SqlResult<Vec<usize>> {
     insert.columns.iter().map(|name| view_column(view, name, "INSERT INTO")).collect()
 }
 
-/// Leaves of a join view's scope the table at `slot`, which gets the first slot.
+/// Leaves of a join view's scope the table at `slot`, which gets the first slot. Columns of the others are NULL, and known by
+/// the slot [`OUTSIDE`].
 fn only_table(binder: &mut Binder<'_>, slot: u16, table: &Arc<TableDef>) {
     let mut tables = std::mem::take(&mut binder.scope_mut().tables);
     let hidden = ScopeTable { view: ViewPart::Hidden, ..ScopeTable::of(0, table.clone(), Some("\0")) };
@@ -232,19 +233,31 @@ fn only_table(binder: &mut Binder<'_>, slot: u16, table: &Arc<TableDef>) {
         let ViewPart::Whole(meanings) = &entry.view else { continue };
         let moved = meanings.iter().map(|meaning| {
             let mut new = meaning.clone();
-            let own = new.as_any_column().is_some_and(|column| column.slot == slot);
-            walk::visit_mut(&mut new, &mut |e| {
-                if let Node::Column(column) | Node::Generated(_, column) = &mut e.node {
-                    column.slot = 0;
+            walk::visit_mut(&mut new, &mut |e| match &mut e.node {
+                Node::Column(column) | Node::Generated(_, column) if column.slot == slot => column.slot = 0,
+                Node::Column(column) | Node::Generated(_, column) => {
+                    let column = ColumnRef { slot: OUTSIDE, ..column.clone() };
+                    e.node = Node::Generated(Box::new(Expr::null()), column);
+                    e.nullable = true;
                 }
+                _ => {}
             });
-            if own { new } else { Expr { ty: meaning.ty.clone(), ..Expr::null() } }
+            new
         });
         entry.view = ViewPart::Whole(moved.collect());
     }
     tables.retain(|entry| matches!(entry.view, ViewPart::Whole(_)));
     tables.insert(0, hidden);
     binder.scope_mut().tables = tables;
+}
+
+/// Whether an expression itself, not a subquery within it, reads another table of a join view than the one that is filled.
+pub(super) fn reads_other_table(expr: &Expr) -> bool {
+    let mut reads = false;
+    walk::visit(expr, &mut |e| {
+        reads |= matches!(&e.node, Node::Generated(_, column) if column.slot == OUTSIDE);
+    });
+    reads
 }
 
 /// A table in FROM of a statement over several tables: the name it has there, and its definition.

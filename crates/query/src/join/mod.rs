@@ -207,6 +207,17 @@ impl Source {
         }
     }
 
+    /// Whether a table, or what a derived table gives, is read from start to end without an index.
+    pub fn reads_whole_table(&self) -> bool {
+        match self {
+            Source::One | Source::Function(_) => false,
+            Source::Derived(derived) => !derived.plan.has_one_row(),
+            Source::Table(table) => matches!(*table.path, AccessPath::Scan { index: None, .. }),
+            Source::Join(join) => join.left.reads_whole_table() || join.right.reads_whole_table(),
+            Source::Distinct(distinct) => distinct.source.reads_whole_table(),
+        }
+    }
+
     /// Whether a whole table, or a part of it that is always the same, of more than a few rows is read.
     pub fn scans(&self) -> bool {
         const FEW_ROWS: f64 = 20.0;

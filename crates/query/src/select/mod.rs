@@ -39,7 +39,7 @@ pub(crate) use from::{check_hints, local_type};
 
 use std::sync::Arc;
 
-use keel_base::SqlResult;
+use keel_base::{SqlResult, errors};
 use keel_sql::ast::{self, LockClause};
 use keel_storage::Read;
 use keel_value::{SqlType, Value};
@@ -199,6 +199,24 @@ impl SelectPlan {
     pub(crate) fn share_unless(&mut self, changes: &dyn Fn(&TableSource) -> bool) {
         if let Body::Block(block) = &mut self.body {
             block.source.share_unless(changes);
+        }
+    }
+
+    /// Whether it is a SELECT without tables.
+    pub(crate) fn has_one_row(&self) -> bool {
+        matches!(&self.body, Body::Block(block) if matches!(block.source, crate::join::Source::One))
+    }
+
+    /// 1175 where it reads a table from start to end without an index, unless a constant condition leaves out all rows.
+    pub(crate) fn check_safe(&self, session: &mut Session, params: &[Value]) -> SqlResult<()> {
+        let Body::Block(block) = &self.body else { return Ok(()) };
+        if !session.vars.safe_updates || !block.source.reads_whole_table() {
+            return Ok(());
+        }
+        let frame = FrameBuffer::new(block.slot_count, block.once, params, None);
+        match crate::join::all_hold(&block.constants, session, &frame)? {
+            true => Err(errors::update_without_key_in_safe_mode()),
+            false => Ok(()),
         }
     }
 

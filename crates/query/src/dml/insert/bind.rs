@@ -18,7 +18,7 @@ use super::super::{Find, returning};
 use super::sources::{Widened, reads_sources};
 use super::{InsertPlan, Rows};
 use crate::bind::{BindContext, Binder, Clause, NamedTable};
-use crate::catalog::TableDef;
+use crate::catalog::{TableDef, View};
 use crate::ddl::implicit_default;
 use crate::expr::{typing, walk};
 use crate::plan::Notes;
@@ -61,6 +61,7 @@ fn plan_source(
 fn bind_updates(
     binder: &mut Binder<'_>,
     table: &Arc<TableDef>,
+    through: Option<&Arc<View>>,
     insert: &ast::Insert,
 ) -> SqlResult<(Assignments, Touched)> {
     binder.values_slot = Some(1);
@@ -70,6 +71,11 @@ fn bind_updates(
     };
     let clauses = (Clause::Update, of_values);
     let mut assignments = Assignments::bind(binder, table, 0, &insert.on_duplicate, clauses)?;
+    if let (false, Some(view)) = (matches!(insert.source, InsertSource::Query(_)), through)
+        && assignments.reads(&through::reads_other_table)
+    {
+        return Err(errors::view_multiupdate(&view.schema, &view.name));
+    }
     assignments.read_worked_out(0);
     let touched = Touched::of(table, |c| assignments.changes(c));
     let touched = Touched { on_duplicate: OnDuplicate::LockExclusive, ..touched };
@@ -131,7 +137,7 @@ pub(crate) fn plan(
                 binder.target_tables = Some(targets);
                 widened.enter(&mut binder)?;
             }
-            let bound = bind_updates(&mut binder, &table, insert)?;
+            let bound = bind_updates(&mut binder, &table, changed.through.as_ref(), insert)?;
             if let Some(widened) = widened.filter(|_| bound.0.reads(&reads_sources)) {
                 let wide = widened.query.as_ref();
                 let wide =
@@ -144,13 +150,13 @@ pub(crate) fn plan(
                     // The names of its tables are unknown then.
                     None => {
                         binder.scope_mut().tables.truncate(targets);
-                        bind_updates(&mut binder, &table, insert)?;
+                        bind_updates(&mut binder, &table, changed.through.as_ref(), insert)?;
                     }
                 }
             }
             Some(bound)
         }
-        (false, _) => Some(bind_updates(&mut binder, &table, insert)?),
+        (false, _) => Some(bind_updates(&mut binder, &table, changed.through.as_ref(), insert)?),
     };
     notes.take(&binder);
     let once = binder.once_count();
