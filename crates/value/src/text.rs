@@ -5,7 +5,7 @@
 use std::io::Write;
 
 use crate::collation::{self, Charset};
-use crate::types::NOT_FIXED;
+use crate::types::{NOT_FIXED, NOT_SPECIFIED};
 use crate::{Date, DateTime, SqlType, Time, TypeKind, ValueRef};
 
 const PAIRS: [[u8; 2]; 100] = {
@@ -37,7 +37,8 @@ pub fn append(out: &mut Vec<u8>, ty: &SqlType, value: ValueRef<'_>) {
         ValueRef::Float(v) => append_real(out, ty, f64::from(v), |out, v| append_f32(out, v as f32)),
         ValueRef::Decimal(v) => {
             let start = out.len();
-            let is_rounded = ty.kind != TypeKind::Decimal || v.scale() == ty.decimals;
+            let is_rounded =
+                ty.kind != TypeKind::Decimal || v.scale() == ty.decimals || ty.decimals == NOT_SPECIFIED;
             if is_rounded { v } else { v.round(i32::from(ty.decimals)) }.append_to(out);
             zerofill(out, start, ty);
         }

@@ -6,7 +6,7 @@ use keel_base::{SqlResult, errors};
 use keel_sql::ast::walk::Part;
 use keel_sql::ast::{self, ByteStr, FunctionCall, LiteralValue};
 use keel_value::key::KeyPart;
-use keel_value::types::{Class, Format};
+use keel_value::types::{Class, Format, NOT_FIXED};
 use keel_value::{CollationId, SqlType, TypeKind};
 
 use super::{AggregateCall, AggregateKind};
@@ -209,7 +209,15 @@ impl Binder<'_> {
                 let ty = match arg.class() {
                     Class::Real | Class::String | Class::Null => {
                         let decimals = fixed_decimals(arg);
-                        typing::real_type(if decimals >= 31 { 31 } else { decimals + increment as u8 })
+                        let decimals = (decimals + increment as u8).min(NOT_FIXED);
+                        let ty = typing::real_type(decimals);
+                        // MariaDB counts the bytes of a text.
+                        let shown = match arg.class() {
+                            Class::String => u32::try_from(typing::text_octets(arg)).unwrap_or(u32::MAX),
+                            _ => typing::display_length(arg),
+                        };
+                        let length = ty.length.min(shown.saturating_add(increment));
+                        ty.with_length(length)
                     }
                     _ => {
                         let scale = typing::scale(arg) + increment;
@@ -232,18 +240,18 @@ impl Binder<'_> {
             | AggregateKind::VarSamp => {
                 let arg = &args[0];
                 let ty = match arg.class() {
-                    Class::Int | Class::Decimal => {
+                    Class::Int | Class::Decimal | Class::Date | Class::Time | Class::DateTime => {
+                        // The digits of a square, a sign and a point.
                         let scale = typing::scale(arg) + increment;
-                        let length = typing::precision(arg) + increment + 3;
+                        let length = typing::precision(arg) * 2 + increment + 1 + u32::from(scale > 0);
                         SqlType::double().with_length(length).with_decimals(scale.min(30) as u8)
-                    }
-                    // A time has as many digits more as its number would have.
-                    Class::Date | Class::Time | Class::DateTime => {
-                        typing::real_type(arg.ty.decimals + increment as u8)
                     }
                     _ => match fixed_decimals(arg) {
                         31.. => typing::real_type(31),
-                        decimals => typing::real_type(decimals + increment as u8),
+                        decimals => {
+                            let more = (decimals + SPREAD_DECIMALS).min(NOT_FIXED);
+                            typing::real_type(decimals).with_decimals(more)
+                        }
                     },
                 };
                 (ty, true)
@@ -294,6 +302,9 @@ fn numeric_name(kind: AggregateKind, distinct: bool) -> Option<&'static str> {
     })
 }
 
+/// Digits that a deviation of doubles has behind the point beyond those of its argument, whatever `div_precision_increment` is.
+const SPREAD_DECIMALS: u8 = 4;
+
 fn fixed_decimals(arg: &Expr) -> u8 {
     match arg.class() {
         Class::Null => 0,
@@ -303,10 +314,12 @@ fn fixed_decimals(arg: &Expr) -> u8 {
     }
 }
 
-/// The type of a value that is one of those of an expression.
+/// The type of a value that is one of those of an expression. That of a column keeps the column's type.
 pub(crate) fn min_max_type(arg: &Expr) -> SqlType {
+    let is_column = arg.as_any_column().is_some() || matches!(arg.node, Node::Outer { .. });
     match arg.class() {
         Class::Null => SqlType::varbinary(0),
+        Class::String if !arg.ty.has_members() && !is_column => typing::kept_text(arg),
         Class::String if !arg.ty.has_members() => arg.ty.clone().with_decimals(typing::STRING_DECIMALS),
         _ => arg.ty.clone(),
     }

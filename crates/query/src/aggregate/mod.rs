@@ -104,3 +104,11 @@ pub struct AggregateCall {
     /// How DISTINCT sets the arguments of a row aside, once it has to.
     pub aside: OnceLock<Arc<Layout>>,
 }
+
+impl AggregateCall {
+    /// The column whose least or greatest value it gives.
+    pub(crate) fn column(&self) -> Option<&Expr> {
+        let is_extreme = matches!(self.kind, AggregateKind::Min | AggregateKind::Max);
+        self.args.first().filter(|arg| is_extreme && arg.as_any_column().is_some())
+    }
+}

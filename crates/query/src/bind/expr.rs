@@ -1114,9 +1114,13 @@ pub(crate) fn as_number(expr: Expr) -> Expr {
     }
 }
 
-/// The type of what an assignment to a user variable gives: whole numbers are INT or BIGINT, by their digits.
+/// The type of what an assignment to a user variable gives: whole numbers are INT or BIGINT, by their digits, and texts as long as
+/// they may be.
 fn assigned_type(value: &Expr) -> SqlType {
     let ty = &value.ty;
+    if ty.is_string() {
+        return typing::kept_text(value);
+    }
     if ty.class() != Class::Int {
         return ty.clone();
     }

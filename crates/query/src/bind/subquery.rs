@@ -10,7 +10,7 @@ use super::expr::type_word;
 use super::scope::Place;
 use super::{Binder, Clause, SubqueryReads};
 use crate::expr::{CompareOp, Comparison, Derivation, Expr, Node, typing};
-use crate::select::{self, Body, Keyed, SelectPlan, Subquery, SubqueryTest};
+use crate::select::{self, Body, Keyed, Origin, SelectPlan, Subquery, SubqueryTest};
 
 impl Binder<'_> {
     fn subquery(
@@ -214,6 +214,8 @@ fn value_of(subquery: Subquery, column: usize) -> Expr {
         Body::Block(block) => typing::operand_type(&block.project[column]),
         _ => subquery.plan.types()[column].0.clone(),
     };
+    let of_column = ty.is_string() && subquery.plan.origin(column) == Origin::Column;
+    let ty = if of_column { ty.with_decimals(typing::STRING_DECIMALS) } else { ty };
     let own = subquery.plan.derivations[column];
     let derivation = if ty.is_string() { own } else { Derivation::Numeric };
     let node = Node::Subquery(Box::new(Subquery { test: SubqueryTest::Scalar(column), ..subquery }));

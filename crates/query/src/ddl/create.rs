@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use keel_base::{SqlError, SqlResult, TreeId, code, errors};
 use keel_sql::ast::{self, ByteStr, ColumnKey, KeyDef, KeyKind, KeyOptions, ObjectName, TableOption};
+use keel_value::collation::Charset;
 use keel_value::types::Format;
 use keel_value::{CollationId, SqlMode, SqlType, TypeKind, Value};
 
@@ -25,7 +26,7 @@ use crate::expr::typing;
 use crate::mdl::{Owned, TableLock};
 use crate::plan::Shape;
 use crate::result::Completion;
-use crate::select;
+use crate::select::{self, Origin};
 use crate::sequence;
 use crate::series;
 use crate::session::Session;
@@ -453,14 +454,9 @@ impl Database {
             .map(|(place, (meta, (ty, nullable)))| {
                 let model = catalog.table(&meta.schema, &meta.org_table);
                 let model = model.and_then(|t| Some(&t.columns[t.column_index(&meta.org_name)?]));
-                let ty = match model.is_some() || united {
-                    true => storable(ty),
-                    false => storable_result(ty),
-                };
+                let origin = if model.is_some() { Origin::Merged } else { plan.origin(place) };
+                let ty = storable_result(ty, origin);
                 let mut column = ColumnDef::plain(&meta.name, ty.clone(), *nullable);
-                if column.ty.kind == TypeKind::Char && plan.computes(place) {
-                    column.ty.kind = TypeKind::VarChar;
-                }
                 if united && !*nullable {
                     column.default = ColumnDefault::Value(implicit_default(&column.ty));
                 }
@@ -694,20 +690,37 @@ fn calls_random(tree: &ast::Expr) -> bool {
 
 /// Most octets of a VARCHAR column that keeps an expression's values.
 const VARCHAR_OCTETS_MAX: u64 = 65_532;
-/// Most characters of a text that was computed in a VARCHAR column.
-const COMPUTED_CHARS_MAX: u32 = 512;
 
 fn blob_of(octets: u64, collation: CollationId) -> SqlType {
     SqlType::new(typing::blob_kind(octets, collation == CollationId::BINARY)).with_collation(collation)
 }
 
-/// The same for a query's column that is none of a table: a long text becomes TEXT.
-fn storable_result(ty: &SqlType) -> SqlType {
-    let is_long = matches!(ty.kind, TypeKind::VarChar | TypeKind::VarBinary)
-        && ty.decimals == typing::STRING_DECIMALS
-        && ty.length > COMPUTED_CHARS_MAX;
-    let octets = ty.max_octets().max(u64::from(u16::MAX));
-    if is_long { blob_of(octets, ty.collation) } else { storable(ty) }
+/// The same for a query's column that is not a column of a table: a long text becomes TEXT, and one without room CHAR(0).
+pub(super) fn storable_result(ty: &SqlType, origin: Origin) -> SqlType {
+    // A column of another query keeps what it was computed from.
+    let is_computed = match origin {
+        Origin::Computed => true,
+        Origin::Column => ty.decimals == typing::STRING_DECIMALS,
+        Origin::Assigned | Origin::Merged => false,
+    };
+    match ty.kind {
+        _ if origin == Origin::Merged => storable(ty),
+        TypeKind::VarChar | TypeKind::VarBinary if ty.length > typing::COMPUTED_CHARS_MAX && is_computed => {
+            blob_of(ty.max_octets().max(u64::from(u16::MAX)), ty.collation)
+        }
+        TypeKind::VarChar | TypeKind::Char if ty.length == 0 && is_computed => SqlType::char(0, ty.collation),
+        TypeKind::VarBinary if ty.length == 0 && is_computed => SqlType::new(TypeKind::Binary).with_length(0),
+        TypeKind::Char if origin == Origin::Computed => SqlType::varchar(ty.length, ty.collation),
+        // A user variable keeps no dates and no members. MariaDB writes dates in latin1.
+        TypeKind::Null if origin == Origin::Assigned => SqlType::varbinary(0),
+        _ if origin == Origin::Assigned && ty.has_members() => {
+            SqlType::varchar(ty.display_length(), ty.collation)
+        }
+        _ if origin == Origin::Assigned && ty.is_temporal() => {
+            SqlType::varchar(ty.display_length(), Charset::Latin1.default_collation())
+        }
+        _ => storable(ty),
+    }
 }
 
 /// The type of a column that keeps an expression's values. JSON becomes text: nothing checks it there.

@@ -7,7 +7,7 @@ use keel_sql::ast::{self, Account, ObjectName, QueryBody};
 use keel_value::Value;
 
 use super::columns::implicit_default;
-use super::create::storable;
+use super::create::{storable, storable_result};
 use super::view_text::{Rewriter, is_unfit};
 use super::{Definition, schema_of};
 use crate::Database;
@@ -170,7 +170,9 @@ impl Database {
         let plain = select::view::plain_columns(&binder);
         let plan = self.plan_view(session, view).map_err(|_| view.broken())?;
         let described = plan.columns().columns.iter().zip(plan.types()).zip(&view.columns);
-        let columns = described.clone().map(|((_, (ty, nullable)), name)| (&**name, storable(ty), *nullable));
+        let columns = described.clone().enumerate().map(|(place, ((_, (ty, nullable)), name))| {
+            (&**name, storable_result(ty, plan.origin(place)), *nullable)
+        });
         let mut table = TableDef::virtual_table(&view.schema, &view.name, columns.collect());
         // Each table below once: a view's columns are mostly those of one.
         let mut models: Vec<Arc<TableDef>> = Vec::new();

@@ -3,7 +3,7 @@
 
 use keel_base::{SqlResult, errors};
 use keel_value::collation::{self, Charset};
-use keel_value::types::{Class, Format, NOT_FIXED};
+use keel_value::types::{Class, Format, NOT_FIXED, NOT_SPECIFIED};
 use keel_value::{CollationId, SqlMode, SqlType, TypeKind, convert};
 
 use super::{ArithOp, Derivation, Expr, Node};
@@ -214,6 +214,16 @@ pub fn keep_digits(expr: &mut Expr) {
     widen_quotient(expr, |_| SCALE_MAX);
 }
 
+/// Makes a quotient become text with the digits that were computed.
+pub fn write_quotient_whole(expr: &mut Expr) {
+    widen_quotient(expr, |_| u32::from(NOT_SPECIFIED));
+}
+
+/// The type of a decimal that becomes text with the digits that were computed.
+pub fn unrounded(ty: &SqlType) -> SqlType {
+    SqlType { unsigned: ty.unsigned, ..SqlType::decimal(PRECISION_MAX, NOT_SPECIFIED) }
+}
+
 /// Makes NOW() a TIMESTAMP, which does not depend on what the session's clock shows.
 fn keep_instant(expr: &mut Expr) {
     match &mut expr.node {
@@ -339,6 +349,27 @@ pub fn blob_kind(octets: u64, binary: bool) -> TypeKind {
     }
 }
 
+/// Computed texts that may be longer than this become TEXT.
+pub const COMPUTED_CHARS_MAX: u32 = 512;
+
+/// The type of a computed text that is kept as an aggregate's result or in a user variable: VARCHAR, or TEXT and BLOB where it
+/// may be longer than `COMPUTED_CHARS_MAX`.
+pub fn kept_text(expr: &Expr) -> SqlType {
+    let collation = expr.ty.collation;
+    let chars = text_chars(expr);
+    let octets = u64::from(chars) * u64::from(collation.charset().max_bytes());
+    let binary = collation == CollationId::BINARY;
+    let ty = match (chars <= COMPUTED_CHARS_MAX, binary) {
+        (true, true) => SqlType::varbinary(chars),
+        (true, false) => SqlType::varchar(chars, collation),
+        (false, _) => SqlType::new(blob_kind(octets.max(u64::from(u16::MAX)), binary))
+            .with_length(u32::try_from(octets).unwrap_or(u32::MAX))
+            .with_collation(collation),
+    };
+    let decimals = if matches!(expr.node, Node::Constant(_)) { expr.ty.decimals } else { STRING_DECIMALS };
+    ty.with_decimals(decimals).with_format(expr.ty.format)
+}
+
 /// From as many octets on MariaDB describes a text as TEXT or BLOB.
 const BLOB_OCTETS_MIN: u64 = 65_532;
 
@@ -358,7 +389,11 @@ pub fn string_type(chars: u64, collation: CollationId) -> SqlType {
 
 /// The type of CASE, COALESCE, UNION and their like, and its collation's derivation.
 pub fn aggregate(parts: &[&Expr], connection: CollationId, op: &str) -> SqlResult<(SqlType, Derivation)> {
-    let (ty, derivation) = aggregate_kinds(parts, connection, op)?;
+    let (mut ty, derivation) = aggregate_kinds(parts, connection, op)?;
+    if ty.is_string() {
+        // The result of a set operation is a column, that of a function is not.
+        ty.decimals = if op == "UNION" { 0 } else { STRING_DECIMALS };
+    }
     let mut formats = parts.iter().filter(|e| e.class() != Class::Null).map(|e| e.ty.format);
     let first = formats.next().unwrap_or_default();
     let format = match ty.kind {

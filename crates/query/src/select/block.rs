@@ -16,6 +16,7 @@ use super::carry::{Carry, stored_type};
 use super::frame::{FrameBuffer, RowPacker, encode_key_part};
 use super::loose::{Loose, ROWS_BEFORE_JUMP};
 use super::{Limits, RowOutput};
+use crate::aggregate::AggregateCall;
 use crate::expr::{EvalContext, Expr, Frame, RowSlot};
 use crate::group::{GroupPlan, Grouper, Rollup};
 use crate::join::{Runner, Source, all_hold};
@@ -530,9 +531,26 @@ impl Block {
         Ok(())
     }
 
-    /// The types of the results.
+    /// The types of the results. The least and the greatest text of a column are as long as the column itself.
     pub fn types(&self) -> Vec<(SqlType, bool)> {
-        self.project.iter().map(|e| (e.ty.clone(), e.nullable)).collect()
+        let of_item = |item: &Expr| {
+            let column = self.aggregate(item).and_then(AggregateCall::column);
+            let ty = match column {
+                Some(column) if item.ty.is_string() => item.ty.clone().with_decimals(column.ty.decimals),
+                _ => item.ty.clone(),
+            };
+            (ty, item.nullable)
+        };
+        self.project.iter().map(of_item).collect()
+    }
+
+    /// The aggregate of this block that an expression gives.
+    pub fn aggregate(&self, expr: &Expr) -> Option<&AggregateCall> {
+        let (group, column) = (self.group.as_ref()?, expr.as_any_column()?);
+        if group.slot != column.slot {
+            return None;
+        }
+        group.aggregates.get(column.column as usize)
     }
 }
 

@@ -47,7 +47,7 @@ use keel_value::{SqlType, Value};
 use crate::bind::Binder;
 use crate::catalog::TableDef;
 use crate::counts::Counts;
-use crate::expr::{Derivation, Frame, typing, walk};
+use crate::expr::{Derivation, Frame, Node, typing, walk};
 use crate::join::TableSource;
 use crate::result::{ResultColumns, RowSink, RowView};
 use crate::session::Session;
@@ -127,6 +127,19 @@ pub(crate) enum Body {
     Recursive(Box<RecursivePlan>),
     /// That table within its own query.
     Working(WorkingPlan),
+}
+
+/// Where the values of a query's column come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// A column of a table or of another query, or the least or greatest value of one.
+    Column,
+    /// The results of several queries.
+    Merged,
+    /// An assignment to a user variable.
+    Assigned,
+    /// Any other expression.
+    Computed,
 }
 
 impl SelectPlan {
@@ -253,11 +266,15 @@ pub fn run(
 }
 
 impl SelectPlan {
-    /// Whether an item of a SELECT is computed of each row, and not a column, nor the result of a group or window.
-    pub fn computes(&self, item: usize) -> bool {
-        match &self.body {
-            Body::Block(block) => block.project[item].as_any_column().is_none(),
-            _ => false,
+    /// Where the values of an item come from.
+    pub(crate) fn origin(&self, item: usize) -> Origin {
+        let Body::Block(block) = &self.body else { return Origin::Merged };
+        let expr = &block.project[item];
+        match (block.aggregate(expr), &expr.node) {
+            (Some(call), _) if call.column().is_none() => Origin::Computed,
+            (_, Node::AssignUserVar(..)) => Origin::Assigned,
+            _ if expr.as_any_column().is_none() => Origin::Computed,
+            _ => Origin::Column,
         }
     }
 }

@@ -445,7 +445,11 @@ pub(super) fn note_use(binder: &mut Binder<'_>, round: Round, name: &str) -> Sql
 fn column_type(ty: &SqlType) -> SqlType {
     let whole = matches!(ty.kind, TypeKind::Int | TypeKind::BigInt);
     let full = if ty.kind == TypeKind::Int { SqlType::int() } else { SqlType::bigint() };
-    if whole { local_type(ty).with_length(full.length) } else { local_type(ty) }
+    match ty {
+        ty if whole => local_type(ty).with_length(full.length),
+        ty if ty.is_string() => local_type(ty).with_decimals(0),
+        ty => local_type(ty),
+    }
 }
 
 /// What a recursion has found and where its rows go.

@@ -12,19 +12,21 @@ use keel_sql::ast::{
 };
 use keel_value::key::KeyPart;
 use keel_value::row::Layout;
-use keel_value::types::NOT_FIXED;
-use keel_value::{SqlType, TypeKind, Value};
+use keel_value::types::{Class, NOT_FIXED, NOT_SPECIFIED, flags};
+use keel_value::{SqlType, TypeKind, Value, ValueRef, collation};
 
-use super::block::SortKey;
+use super::block::{Block, SortKey};
 use super::carry::{result_layout, stored_type};
 use super::difference::{Difference, give_rest};
 use super::frame::{FrameBuffer, RowPacker, encode_key_part};
 use super::from::local_type;
 use super::{Body, Limits, RowOutput, SelectPlan, build, run};
+use crate::aggregate::AggregateKind;
 use crate::bind::{Binder, Clause, Scope, ScopeColumn, ScopeTable};
 use crate::catalog::names;
 use crate::expr::typing;
 use crate::expr::{Derivation, EvalContext, Expr, Frame, Node, RowSlot, walk};
+use crate::func::{Function, function};
 use crate::result::{ColumnMeta, ResultColumns, RowView};
 use crate::session::Session;
 use crate::sort::{Distinct, Sorter};
@@ -55,6 +57,19 @@ pub(crate) enum Part {
     Chain { first: Box<Part>, rest: Vec<Joined> },
 }
 
+impl Part {
+    fn is_union_all(&self) -> bool {
+        match self {
+            Part::Query(_) | Part::Rows(_) => true,
+            Part::Chain { first, rest } => {
+                let passes =
+                    |joined: &Joined| joined.op == SetOp::Union && joined.all && joined.part.is_union_all();
+                first.is_union_all() && rest.iter().all(passes)
+            }
+        }
+    }
+}
+
 /// A part of a chain, with what joins it to those before it.
 pub(crate) struct Joined {
     op: SetOp,
@@ -70,15 +85,7 @@ impl SetPlan {
 
     /// Whether nothing but UNION ALL joins the parts, so that rows pass through.
     pub fn is_union_all(&self) -> bool {
-        fn go(part: &Part) -> bool {
-            match part {
-                Part::Query(_) | Part::Rows(_) => true,
-                Part::Chain { first, rest } => {
-                    go(first) && rest.iter().all(|part| part.op == SetOp::Union && part.all && go(&part.part))
-                }
-            }
-        }
-        go(&self.root)
+        self.root.is_union_all()
     }
 
     /// The parts in order, for EXPLAIN.
@@ -166,6 +173,17 @@ pub(super) fn plan(
             (nothing.clone(), nothing.clone(), nothing, meta.name.clone());
     }
     let (order, limit, offset, once) = bind_tail(binder, &columns, order, limit)?;
+    // Rows that pass through are not described as columns of a temporary table.
+    if order.is_empty() && matches!(root, Part::Chain { .. }) && root.is_union_all() {
+        for meta in &mut columns {
+            meta.org_name = "".into();
+            if meta.ty.is_string() {
+                meta.ty.decimals = NOT_SPECIFIED;
+            } else if !meta.ty.has_members() && !meta.ty.is_fixed() {
+                meta.flags = flags::BINARY;
+            }
+        }
+    }
     let plain: Vec<SqlType> = types.iter().map(|(ty, _)| ty.clone()).collect();
     let layout = result_layout(plain.iter());
     Ok(SelectPlan {
@@ -373,6 +391,33 @@ fn shown_plainly(mut expr: Expr) -> Expr {
     expr
 }
 
+/// A number as text that ends where its column does. It has no name in SQL, and is not printed.
+static CUT: Function = function!("cut", 1, 1, |_, args| Ok((args[0].ty.clone(), args[0].nullable)), cut);
+
+fn cut<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
+    let text = args[0].eval(cx)?;
+    Ok(match text.as_ref() {
+        ValueRef::Bytes(text) => {
+            Value::bytes(collation::substring(ty.collation, text, 0, ty.length as usize))
+        }
+        other => other.to_owned(),
+    })
+}
+
+/// Quotients and means that become text keep all the digits that were computed.
+fn keep_quotients(block: &mut Block, types: &[(SqlType, bool)]) {
+    for (place, _) in types.iter().enumerate().filter(|(_, (ty, _))| ty.is_string()) {
+        let is_mean =
+            block.aggregate(&block.project[place]).is_some_and(|call| call.kind == AggregateKind::Avg);
+        let expr = &mut block.project[place];
+        if is_mean && expr.class() == Class::Decimal {
+            expr.ty = typing::unrounded(&expr.ty);
+        } else {
+            typing::write_quotient_whole(expr);
+        }
+    }
+}
+
 /// Has every part give the common types.
 fn convert(part: &mut Part, types: &[(SqlType, bool)]) {
     let adapt = |exprs: &mut Vec<Expr>| {
@@ -380,10 +425,16 @@ fn convert(part: &mut Part, types: &[(SqlType, bool)]) {
             if !crate::expr::cast::same_representation(ty, &expr.ty) {
                 let mut taken = std::mem::replace(expr, Expr::null());
                 let (nullable, derivation) = (taken.nullable, taken.derivation);
+                let is_unrounded = taken.ty.kind == TypeKind::Decimal && taken.ty.decimals == NOT_SPECIFIED;
                 if ty.is_string() {
                     taken = shown_plainly(taken);
                 }
-                *expr = Expr { node: Node::Convert(Box::new(taken)), ty: ty.clone(), nullable, derivation };
+                let converted = |node| Expr { node, ty: ty.clone(), nullable, derivation };
+                *expr = converted(Node::Convert(Box::new(taken)));
+                if is_unrounded {
+                    let whole = std::mem::replace(expr, Expr::null());
+                    *expr = converted(Node::Call(&CUT, Box::new([whole])));
+                }
             }
         }
     };
@@ -395,6 +446,7 @@ fn convert(part: &mut Part, types: &[(SqlType, bool)]) {
         Part::Rows(rows) => rows.iter_mut().for_each(adapt),
         Part::Query(plan) => match &mut plan.body {
             Body::Block(block) => {
+                keep_quotients(block, types);
                 adapt(&mut block.project);
                 block.layout = result_layout(block.project.iter().map(|e| &e.ty));
                 if block.project.iter().any(|e| e.as_column().is_none()) {
