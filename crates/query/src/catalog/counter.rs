@@ -4,7 +4,7 @@
 //! values takes them without a lock while nobody holds it or waits for it. `claims` counts those; it is looked at after `last`
 //! was read and before it is changed, so a value that a holder hands out in between makes the change fail.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use keel_base::SqlResult;
 use keel_storage::{CountOf, Engine, TreeHandle};
@@ -19,6 +19,8 @@ pub struct Counter {
     last: AtomicU64,
     /// Statements that hold the tree's counter or wait for it.
     claims: AtomicUsize,
+    /// Values were handed out since the table was opened.
+    hands_out: AtomicBool,
 }
 
 /// A counter and the tree that keeps it.
@@ -39,7 +41,7 @@ const UNREAD: u64 = u64::MAX;
 
 impl Default for Counter {
     fn default() -> Self {
-        Counter { last: AtomicU64::new(UNREAD), claims: AtomicUsize::new(0) }
+        Counter { last: AtomicU64::new(UNREAD), claims: AtomicUsize::new(0), hands_out: AtomicBool::new(false) }
     }
 }
 
@@ -65,6 +67,20 @@ impl Counter {
     pub fn pass(&self, value: u64, step: Step) {
         if step.increment > 1 {
             self.last.fetch_max(step.passed(value, 1).min(UNREAD - 1), Ordering::AcqRel);
+        }
+    }
+
+    /// Counts a stored value below 1 as InnoDB does: as 0, and only in a table that has handed out values since it was opened.
+    /// Not kept on disk.
+    pub fn pass_zero(&self, step: Step) {
+        if self.hands_out.load(Ordering::Relaxed) {
+            self.last.fetch_max(step.passed(0, 1).min(UNREAD - 1), Ordering::AcqRel);
+        }
+    }
+
+    fn note_handing_out(&self) {
+        if !self.hands_out.load(Ordering::Relaxed) {
+            self.hands_out.store(true, Ordering::Relaxed);
         }
     }
 }
@@ -103,6 +119,7 @@ impl Counting<'_> {
 
     fn reserve_if(&self, count: u64, step: Step, max: u64, may: impl Fn() -> bool) -> SqlResult<Reserved> {
         let mut last = self.last()?;
+        self.counter.note_handing_out();
         loop {
             if !may() {
                 return Ok(Reserved::Claimed);
@@ -124,7 +141,9 @@ impl Counting<'_> {
 
     /// The first of the next values, for who holds the tree's counter and raises it by what it stores; none where `max` is passed.
     pub fn next(&self, step: Step, max: u64) -> SqlResult<Option<u64>> {
-        Ok(step.after(self.last()?).filter(|first| *first <= max))
+        let last = self.last()?;
+        self.counter.note_handing_out();
+        Ok(step.after(last).filter(|first| *first <= max))
     }
 
     /// Notes that a row with `value` is about to be stored.

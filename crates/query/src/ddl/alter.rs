@@ -45,6 +45,8 @@ pub(super) struct Alteration {
     /// Names of new foreign keys, and of the indexes that they made for themselves.
     pub new_foreign_keys: Vec<std::sync::Arc<str>>,
     made_indexes: Vec<std::sync::Arc<str>>,
+    /// Columns to which SET DEFAULT NULL applies.
+    null_defaults: Vec<std::sync::Arc<str>>,
     /// What indexes have lost with dropped columns.
     pub(super) lost_parts: Vec<LostPart>,
     /// Indexes that have lost all.
@@ -352,6 +354,7 @@ impl Alteration {
             next_auto: None,
             new_foreign_keys: Vec::new(),
             made_indexes: Vec::new(),
+            null_defaults: Vec::new(),
             lost_parts: Vec::new(),
             lost_indexes: Vec::new(),
             words: Words::default(),
@@ -389,7 +392,7 @@ impl Alteration {
 
     /// What holds for the table as a whole: its primary key is NOT NULL, rows whose columns changed are copied, foreign keys
     /// name columns as they are called now.
-    pub fn settle(&mut self, old: &TableDef) {
+    pub fn settle(&mut self, old: &TableDef) -> SqlResult<()> {
         let own = (self.record.schema.clone(), self.record.name.clone());
         let mut keys = std::mem::take(&mut self.record.foreign_keys);
         for key in keys.iter_mut().filter(|key| !self.new_foreign_keys.contains(&key.name)) {
@@ -403,7 +406,11 @@ impl Alteration {
         foreign::sort(&mut self.record);
         let primary = self.record.indexes.iter().find(|i| i.kind == IndexKind::Primary);
         for part in primary.map(|i| i.parts.clone()).unwrap_or_default() {
-            keys::make_not_null(&mut self.record.columns[part.column]);
+            let column = &mut self.record.columns[part.column];
+            if self.null_defaults.contains(&column.name) {
+                return Err(errors::invalid_default(&column.name));
+            }
+            keys::make_not_null(column);
         }
         // What is generated from numbers may depend on how they are shown.
         let generates = self.record.columns.iter().any(|column| column.generated.is_some());
@@ -419,6 +426,7 @@ impl Alteration {
         self.copies |= self.keeps_more(old);
         let slots = std::mem::take(&mut self.record.slots);
         self.copies |= !self.record.set_slots(slots);
+        Ok(())
     }
 
     /// Whether rows get values of generated columns that they do not hold, or not these: an index wants them.
@@ -691,6 +699,9 @@ impl Alteration {
             None if column.nullable => ColumnDefault::Value(Value::Null),
             None => ColumnDefault::None,
         };
+        if default.is_some() && column.default == ColumnDefault::Value(Value::Null) {
+            self.null_defaults.push(column.name.clone());
+        }
         Ok(())
     }
 

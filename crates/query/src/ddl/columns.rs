@@ -176,9 +176,13 @@ pub(super) fn define_one(cx: &mut ColumnContext<'_>, column: &ast::ColumnDef) ->
         None if column.data_type.kind == DataTypeKind::Json => Some(check::json_condition(&column.name)),
         None => None,
     };
-    let default = match says_null && (column.auto_increment || implicit && column.nullable.is_none()) {
+    let is_primary = column.key == Some(ast::ColumnKey::Primary);
+    let drops_null =
+        column.auto_increment || implicit && column.nullable.is_none() && !is_primary;
+    let default = match says_null && drops_null {
         true => ColumnDefault::None,
-        false => default_of(cx, column, &ty, nullable)?,
+        // A PRIMARY KEY attribute makes the column NOT NULL before its DEFAULT is checked, a key of the table does so later.
+        false => default_of(cx, column, &ty, nullable && !(is_primary && column.default.is_some()))?,
     };
     let too_coarse = |tree: &Expr| written_digits(tree).is_some_and(|digits| digits < u64::from(ty.decimals));
     let is_time = matches!(ty.kind, TypeKind::Timestamp | TypeKind::DateTime);
@@ -684,6 +688,8 @@ pub(super) fn check_defaults(
             let value = bound.eval(&mut EvalContext::new(session, Frame::EMPTY))?.into_value();
             if !value.is_null() {
                 stored_default(session, &column.name, &column.ty, &value, bound.ty)?;
+            } else if !column.nullable {
+                return Err(errors::invalid_default(&column.name));
             }
         }
     }

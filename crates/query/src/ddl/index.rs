@@ -38,7 +38,7 @@ impl Database {
         mut alteration: Alteration,
     ) -> SqlResult<Copied> {
         let old = table.record();
-        alteration.settle(table);
+        alteration.settle(table)?;
         let becomes = alteration.record.options.is_sequence() != table.is_sequence();
         // MariaDB copies the row then, and counts it.
         alteration.copies |= becomes;

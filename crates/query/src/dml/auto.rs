@@ -71,6 +71,11 @@ impl AutoValues {
         self.rows_left
     }
 
+    /// Whether the statement has asked for values.
+    pub fn has_reserved(&self) -> bool {
+        self.intervals > 0
+    }
+
     /// The row before this one is done with.
     pub fn next_row(&mut self) {
         self.rows_left = self.rows_left.saturating_sub(1);

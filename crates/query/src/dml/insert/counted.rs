@@ -23,7 +23,11 @@ impl Work<'_> {
             return Ok(());
         }
         self.auto.before_raise(session, table, self.plan.is_bulk())?;
-        rows::raise_auto_increment(table, self.values[auto.column].as_ref(), step)?;
+        let value = self.values[auto.column].as_ref();
+        let counts = rows::raise_auto_increment(table, value, step)?.is_some_and(|given| given > 0);
+        if !counts && !value.is_null() && !self.auto.has_reserved() {
+            table.shared.auto_increment.pass_zero(step);
+        }
         Ok(())
     }
 
