@@ -126,6 +126,7 @@ catalogue! {
     DISK_FULL disk_full(1021, "HY000", file, reason) "Disk full ({file}); waiting for someone to free some space... (errno: 28 \"{reason}\")";
     DUP_KEY dup_key(1022, "23000", table) "Can't write; duplicate key in table '{table}'";
     ERROR_ON_READ error_on_read(1024, "HY000", file, errno, reason) "Error reading file '{file}' (errno: {errno} \"{reason}\")";
+    ERROR_ON_RENAME error_on_rename(1025, "HY000", from, to, reason) "Error on rename of '{from}' to '{to}' ({reason})";
     ERROR_ON_WRITE error_on_write(1026, "HY000", file, errno, reason) "Error writing file '{file}' (errno: {errno} \"{reason}\")";
     FILSORT_ABORT filsort_abort(1028, "HY000", reason) "Sort aborted: {reason}";
     GET_ERRNO get_errno(1030, "HY000", errno, text, engine) "Got error {errno} \"{text}\" from storage engine {engine}";
@@ -319,6 +320,9 @@ catalogue! {
     SP_WRONG_NO_OF_ARGS sp_wrong_no_of_args(1318, "42000", kind, name, expected, got) "Incorrect number of arguments for {kind} {name}; expected {expected}, got {got}";
     NULL_NOT_ALLOWED null_not_allowed(1138, "02200", function, argument) "Function sys.{function}: {argument} input variable should not be NULL";
     NON_INSERTABLE_TABLE non_insertable_table(1471, "HY000", table, op) "The target table {table} of the {op} is not insertable-into";
+    FK_NO_INDEX_PARENT fk_no_index_parent(1822, "HY000", key, table) "Failed to add the foreign key constraint. Missing index for constraint '{key}' in the referenced table '{table}'";
+    FK_FAIL_ADD_SYSTEM fk_fail_add_system(1823, "HY000", key) "Failed to add the foreign key constraint '{key}' to system tables";
+    FK_INCORRECT_OPTION fk_incorrect_option(1825, "HY000", table, key) "Failed to add the foreign key constraint on table '{table}'. Incorrect options in FOREIGN KEY constraint '{key}'";
     IT_IS_A_VIEW it_is_a_view(1965, "42S02", name) "'{name}' is a view";
     SET_STATEMENT_NOT_SUPPORTED set_statement_not_supported(1971, "42000", name) "The system variable {name} cannot be set in SET STATEMENT.";
     NO_DEFAULT_FOR_FIELD no_default_for_field(1364, "HY000", column) "Field '{column}' doesn't have a default value";

@@ -11,7 +11,8 @@
 //! formats that it does not know. Tables of format 1 end with their indexes; indexes of
 //! formats 1 and 2 do not say whether they are lean, and are not. CHECK constraints are a list of those of columns, each with the
 //! column's place, and one of the others. Generated columns are a list with each one's place, since format 4,
-//! and so are the indexes that have options, since format 5.
+//! and so are the indexes that have options, since format 5. The first byte of these says whether the index is IGNORED (1), since
+//! format 7 also whether a foreign key made it (2).
 
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ use super::{
 };
 
 const SCHEMA_FORMAT: u8 = 1;
-const TABLE_FORMAT: u8 = 6;
+const TABLE_FORMAT: u8 = 7;
 const VIEW_FORMAT: u8 = 1;
 
 /// The kind of a unique index that is hashed; others have the number of their kind.
@@ -94,7 +95,7 @@ pub fn encode_table(table: &TableRecord) -> Vec<u8> {
     let special = table.indexes.iter().enumerate().filter(|(_, i)| i.options != IndexOptions::default());
     out.list(&special.collect::<Vec<_>>(), |out, (place, index)| {
         out.u32(*place as u32);
-        out.flag(index.options.ignored);
+        out.u8(u8::from(index.options.ignored) | u8::from(index.options.made) << 1);
         out.u32(index.options.block_size);
     });
     out.list(&table.slots, |out, slot| match slot {
@@ -160,7 +161,9 @@ pub fn decode_table(schema: &str, name: &str, bytes: &[u8]) -> Option<TableRecor
     }
     let options = |input: &mut Reader<'_>| {
         let place = input.u32()?;
-        Some((place, IndexOptions { ignored: input.flag()?, block_size: input.u32()? }))
+        let flags = input.u8().filter(|flags| *flags <= if format < 7 { 1 } else { 3 })?;
+        let (ignored, made) = (flags & 1 != 0, flags & 2 != 0);
+        Some((place, IndexOptions { ignored, block_size: input.u32()?, made }))
     };
     for (place, options) in input.list(options)? {
         table.indexes.get_mut(place as usize)?.options = options;
@@ -660,7 +663,7 @@ mod tests {
         checked.columns[0].check = Some("json_valid(`name`)".into());
         checked.columns[0].settle_format();
         checked.checks = vec![CheckConstraint { name: "c".into(), condition: "`color` <> 'x'".into() }];
-        checked.indexes[0].options = IndexOptions { ignored: true, block_size: 4 };
+        checked.indexes[0].options = IndexOptions { ignored: true, block_size: 4, made: true };
         checked.indexes[0].hashed = true;
         assert_eq!(decode_table("test", "t", &encode_table(&checked)), Some(checked.clone()));
         older_formats(checked);
@@ -678,6 +681,7 @@ mod tests {
             bytes[0] = format;
             decode_table("test", "t", &bytes)
         };
+        assert_eq!(older(&table, 6, 0), Some(table.clone()));
         assert_eq!(older(&table, 5, 4), Some(table.clone()));
         assert_eq!(older(&table, 5, 5), None);
         assert_eq!(older(&table, 4, 8), Some(table.clone()));

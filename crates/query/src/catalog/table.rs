@@ -233,6 +233,8 @@ pub struct IndexOptions {
     pub ignored: bool,
     /// KEY_BLOCK_SIZE, which is only shown; 0 where not given.
     pub block_size: u32,
+    /// A foreign key made the index: it goes when another one serves as well.
+    pub made: bool,
 }
 
 /// One column of an index.

@@ -17,7 +17,7 @@ use super::renames::{self, Renames};
 use super::{algorithm, checks, conditional, create, engine_options, foreign, generated, keys, schema_of};
 use crate::Database;
 use crate::catalog::{
-    Catalog, ColumnDefault, Generated, IndexKind, IndexRecord, TableDef, TableRecord, check, names,
+    Catalog, ColumnDefault, ForeignKey, Generated, IndexKind, IndexRecord, TableDef, TableRecord, check, names,
 };
 use crate::result::Completion;
 use crate::session::Session;
@@ -42,9 +42,10 @@ pub(super) struct Alteration {
     pub new_expressions: bool,
     /// AUTO_INCREMENT=n.
     pub next_auto: Option<u64>,
-    /// Names of new foreign keys, and of the indexes that they made for themselves.
+    /// The foreign keys that the table had.
+    foreign_keys_before: Vec<ForeignKey>,
+    /// Names of new foreign keys.
     pub new_foreign_keys: Vec<std::sync::Arc<str>>,
-    made_indexes: Vec<std::sync::Arc<str>>,
     /// Columns to which SET DEFAULT NULL applies.
     null_defaults: Vec<std::sync::Arc<str>>,
     /// What indexes have lost with dropped columns.
@@ -352,8 +353,8 @@ impl Alteration {
             converts: false,
             new_expressions: false,
             next_auto: None,
+            foreign_keys_before: table.foreign_keys.clone(),
             new_foreign_keys: Vec::new(),
-            made_indexes: Vec::new(),
             null_defaults: Vec::new(),
             lost_parts: Vec::new(),
             lost_indexes: Vec::new(),
@@ -723,7 +724,7 @@ impl Alteration {
             return Ok(());
         }
         let (columns, indexes) = (&mut self.record.columns, &mut self.record.indexes);
-        keys::add(session, columns, indexes, &self.made_indexes, key)
+        keys::add(session, columns, indexes, &mut self.kept_indexes, key)
     }
 
     fn add_foreign_key(&mut self, session: &mut Session, key: &KeyDef) -> SqlResult<()> {
@@ -736,8 +737,8 @@ impl Alteration {
             return Ok(());
         }
         let (columns, indexes) = (&mut self.record.columns, &mut self.record.indexes);
-        keys::add_made(session, columns, indexes, &mut self.made_indexes, key)?;
-        let made = foreign::make(&self.record, key)?;
+        keys::add_made(session, columns, indexes, &mut self.kept_indexes, key)?;
+        let made = foreign::make(&self.record, &self.foreign_keys_before, key)?;
         generated::check_key(&self.record.columns, &made)?;
         self.new_foreign_keys.push(made.name.clone());
         self.record.foreign_keys.push(made);
@@ -811,6 +812,8 @@ impl Alteration {
             *index = new.into();
         }
         self.record.indexes[place].name = new.into();
+        // The name makes it an index of the user's.
+        self.record.indexes[place].options.made = false;
         Ok(())
     }
 

@@ -586,13 +586,9 @@ impl Database {
         let keys: Vec<KeyDef> =
             create.columns.iter().flat_map(of_column).chain(create.keys.iter().cloned()).collect();
         let is_foreign = |key: &&KeyDef| key.kind == KeyKind::Foreign;
-        let mut made = Vec::new();
         for key in &keys {
-            if is_foreign(&key) {
-                keys::add_made(session, &mut columns, &mut indexes, &mut made, key)?;
-            } else {
-                keys::add(session, &mut columns, &mut indexes, &made, key)?;
-            }
+            let add = if is_foreign(&key) { keys::add_made } else { keys::add };
+            add(session, &mut columns, &mut indexes, &mut Vec::new(), key)?;
         }
         keys.iter().try_for_each(|key| engine_options::check_key(session, key))?;
         engine_options::keep_all(session, &mut options, &create.options)?;
@@ -619,7 +615,7 @@ impl Database {
         keys::take_block_size(&mut record, |_| true);
         columns::check_invisible(&record.columns, &[])?;
         for key in keys.iter().filter(is_foreign) {
-            let made = foreign::make(&record, key)?;
+            let made = foreign::make(&record, &[], key)?;
             if ties {
                 generated::check_key(&record.columns, &made)?;
                 record.foreign_keys.push(made);

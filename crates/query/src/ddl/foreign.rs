@@ -11,8 +11,11 @@ use keel_sql::ast::{self, AlterAction, KeyDef, KeyKind, KeyOptions, ReferenceAct
 use keel_value::{SqlType, TypeKind};
 
 use super::Definition;
+use super::index::copy_name;
 use crate::catalog::names::push_quoted;
-use crate::catalog::{Catalog, ColumnDef, ForeignAction, ForeignKey, TableDef, TableRecord, names};
+use crate::catalog::{
+    Catalog, ColumnDef, ForeignAction, ForeignKey, KeyPart, TableDef, TableRecord, names,
+};
 use crate::mdl::TableLock;
 use crate::session::Session;
 
@@ -50,11 +53,16 @@ pub(super) fn refuse_temporary(session: &mut Session, schema: &str, table: &str,
 }
 
 /// The same for a name that another foreign key of the database has.
-fn double_name(session: &mut Session, record: &TableRecord, key: &ForeignKey) -> SqlError {
+fn double_name(session: &mut Session, record: &TableRecord, key: &ForeignKey, verb: Verb) -> SqlError {
     let mut text = String::from("CREATE or ALTER TABLE ");
-    push_table(&mut text, &record.schema, &record.name);
+    let name = if verb == Verb::Alter { copy_name(session) } else { record.name.to_string() };
+    push_table(&mut text, &record.schema, &name);
     text.push_str(" failed: duplicate name, ");
     key.push_definition(&record.schema, &mut text);
+    if verb == Verb::AlterInPlace {
+        session.push_warning(Warning { level: Level::Warning, code: 121, message: text.into() });
+        return errors::fk_fail_add_system(of_schema(&record.schema, key));
+    }
     let reason = "errno: 121 \"Duplicate key on write or update\"";
     let error = errors::cant_create_table(&record.schema, &record.name, reason);
     refused(session, Some((121, text)), error, errors::dup_key(&record.name))
@@ -105,8 +113,9 @@ fn push_table(out: &mut String, schema: &str, table: &str) {
     push_quoted(out, table);
 }
 
-/// Makes of what is asked for a foreign key of the table, with a name.
-pub(super) fn make(record: &TableRecord, key: &KeyDef) -> SqlResult<ForeignKey> {
+/// Makes of what is asked for a foreign key of the table, with a name: a number behind those that the table has, and had
+/// `before` the statement.
+pub(super) fn make(record: &TableRecord, before: &[ForeignKey], key: &KeyDef) -> SqlResult<ForeignKey> {
     let name = key.constraint.as_ref().or(key.name.as_ref());
     let Some(references) = &key.references else {
         return Err(errors::not_supported_yet("FOREIGN KEY without REFERENCES"));
@@ -127,7 +136,8 @@ pub(super) fn make(record: &TableRecord, key: &KeyDef) -> SqlResult<ForeignKey> 
             name.as_str().into()
         }
         None => {
-            let numbers = record.foreign_keys.iter().filter_map(|key| key.generated_number(&record.name));
+            let numbers = record.foreign_keys.iter().chain(before);
+            let numbers = numbers.filter_map(|key| key.generated_number(&record.name));
             format!("{}_ibfk_{}", record.name, numbers.max().unwrap_or(0) + 1).into()
         }
     };
@@ -160,7 +170,31 @@ enum Side<'t> {
     InMaking(&'t TableRecord),
 }
 
+/// The name of a foreign key, unless it was made of its table's.
+fn written_name<'k>(record: &TableRecord, key: &'k ForeignKey) -> Option<&'k str> {
+    key.generated_number(&record.name).is_none().then_some(&*key.name)
+}
+
+/// Whether InnoDB blames a prefix where no index begins with the columns at `places`: an index has one at a place up to which
+/// its parts are these columns.
+fn has_prefix_before_difference(parts: &[KeyPart], places: &[usize]) -> bool {
+    let mut pairs = parts.iter().zip(places);
+    let first = pairs.find(|(part, place)| part.prefix.is_some() || part.column != **place);
+    parts.len() >= places.len() && first.is_some_and(|(part, _)| part.prefix.is_some())
+}
+
 impl Side<'_> {
+    fn has_only_prefixes(&self, places: &[usize]) -> bool {
+        match self {
+            Side::Made(table) => {
+                table.indexes.iter().any(|index| has_prefix_before_difference(&index.parts, places))
+            }
+            Side::InMaking(record) => {
+                record.indexes.iter().any(|index| has_prefix_before_difference(&index.parts, places))
+            }
+        }
+    }
+
     fn columns(&self) -> &[ColumnDef] {
         match self {
             Side::Made(table) => &table.columns,
@@ -183,21 +217,45 @@ impl Side<'_> {
     }
 }
 
+/// The statement that makes foreign keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verb {
+    /// CREATE TABLE.
+    Create,
+    /// ALTER TABLE.
+    Alter,
+    /// ALTER TABLE without `foreign_key_checks` where InnoDB does not copy the rows.
+    AlterInPlace,
+}
+
+impl Verb {
+    fn word(self) -> &'static str {
+        match self {
+            Verb::Create => "Create",
+            Verb::Alter | Verb::AlterInPlace => "Alter",
+        }
+    }
+}
+
 /// Whether a foreign key of the table in the making can be.
 pub(super) fn check(
     session: &mut Session,
     catalog: &Catalog,
     record: &TableRecord,
     key: &ForeignKey,
-    verb: &str,
+    verb: Verb,
 ) -> SqlResult<()> {
     let table = (&*record.schema, &*record.name);
     let checks = session.vars.foreign_key_checks;
     let mut fails = |with: &str, reason: String| {
-        let mut text = format!("{verb}  table ");
+        let mut text = format!("{}  table ", verb.word());
         push_table(&mut text, table.0, table.1);
-        let columns = key.columns.join(", ");
-        text.push_str(&format!(" {with}foreign key ({columns}) constraint failed. {reason}"));
+        text.push_str(&format!(" {with}foreign key "));
+        match written_name(record, key) {
+            Some(name) => push_quoted(&mut text, name),
+            None => text.push_str(&format!("({})", key.columns.join(", "))),
+        }
+        text.push_str(&format!(" constraint failed. {reason}"));
         Err(refusal(session, table.0, table.1, Some(text)))
     };
     let own = Side::InMaking(record);
@@ -233,9 +291,11 @@ pub(super) fn check(
         return fails("", format!("Column {column} was not found."));
     };
     if !parent.has_index(&parent_places) {
-        let reason = "There is no index in the referenced table where the referenced columns appear as the first \
-                      columns.";
-        return fails("with ", reason.into());
+        let kind = if parent.has_only_prefixes(&parent_places) { "only prefix index" } else { "no index" };
+        let reason = format!(
+            "There is {kind} in the referenced table where the referenced columns appear as the first columns."
+        );
+        return fails("with ", reason);
     }
     for (place, parent_place) in places.iter().zip(&parent_places) {
         let (column, other) = (&record.columns[*place], &parent.columns()[*parent_place]);
@@ -248,6 +308,50 @@ pub(super) fn check(
         }
     }
     Ok(())
+}
+
+/// The same for ALTER TABLE without `foreign_key_checks` where InnoDB does not copy the rows: it has errors of its own there.
+pub(super) fn check_in_place(
+    catalog: &Catalog,
+    old: &TableDef,
+    record: &TableRecord,
+    added: &[ForeignKey],
+) -> SqlResult<()> {
+    let parent_of = |key: &ForeignKey| match key.refers_to(&record.schema, &record.name) {
+        true => Some(Side::InMaking(record)),
+        false => catalog.table(&key.ref_schema, &key.ref_table).map(|parent| Side::Made(parent)),
+    };
+    for key in added {
+        if old.foreign_keys.iter().any(|other| names::same(&other.name, &key.name)) {
+            return Err(errors::dup_constraint_name("FOREIGN KEY", of_schema(&old.schema, key)));
+        }
+        let Some(parent) = parent_of(key) else { continue };
+        if !parent.places(&key.ref_columns).is_some_and(|places| parent.has_index(&places)) {
+            let name = written_name(record, key).unwrap_or_default();
+            return Err(errors::fk_no_index_parent(name, &key.ref_table));
+        }
+    }
+    for key in added {
+        let places = record.column_places(&key.columns).unwrap_or_default();
+        let sets_null = [key.on_delete, key.on_update].contains(&ForeignAction::SetNull);
+        let parent = parent_of(key);
+        let others = parent.as_ref().and_then(|parent| parent.places(&key.ref_columns));
+        let differs = |parent: &Side<'_>, others: &[usize]| {
+            let mut pairs = places.iter().zip(others);
+            pairs.any(|(a, b)| !have_equal_keys(&record.columns[*a].ty, &parent.columns()[*b].ty))
+        };
+        if sets_null && places.iter().any(|place| !record.columns[*place].nullable)
+            || parent.is_some_and(|parent| differs(&parent, &others.unwrap_or_default()))
+        {
+            return Err(errors::fk_incorrect_option(&record.name, of_schema(&record.schema, key)));
+        }
+    }
+    Ok(())
+}
+
+/// A foreign key as InnoDB's dictionary names it.
+fn of_schema(schema: &str, key: &ForeignKey) -> String {
+    format!("{schema}/{}", key.name)
 }
 
 /// Whether equal values of two types have equal keys.
@@ -265,21 +369,23 @@ pub(crate) fn have_equal_keys(a: &SqlType, b: &SqlType) -> bool {
 }
 
 impl Definition<'_> {
-    /// Whether the keys in `added`, of a table in the making, can be; their names too.
-    pub fn check_foreign_keys(
+    /// Whether the keys in `added`, of a table in the making, can be; their names too, which those that it had `before` may not
+    /// have.
+    pub(super) fn check_foreign_keys(
         &self,
         session: &mut Session,
         record: &TableRecord,
+        before: &[ForeignKey],
         added: &[ForeignKey],
-        verb: &str,
+        verb: Verb,
     ) -> SqlResult<()> {
         for (number, key) in added.iter().enumerate() {
             check(session, &self.catalog, record, key, verb)?;
             let home = self.catalog.require_schema(&record.schema)?.clone();
             let others = home.tables().into_iter().filter(|table| table.id != record.id);
-            let mut taken = others.flat_map(|table| &table.foreign_keys).chain(&added[..number]);
+            let mut taken = others.flat_map(|table| &table.foreign_keys).chain(before).chain(&added[..number]);
             if taken.any(|other| names::same(&other.name, &key.name)) {
-                return Err(double_name(session, record, key));
+                return Err(double_name(session, record, key, verb));
             }
         }
         Ok(())
@@ -388,6 +494,25 @@ pub(super) fn sort(record: &mut TableRecord) {
     record.foreign_keys.sort_by(|a, b| a.name.cmp(&b.name));
 }
 
+/// How an alteration is carried out in MariaDB.
+pub(super) struct Way {
+    /// It copies the rows.
+    pub copies: bool,
+    /// `foreign_key_checks`.
+    pub checks: bool,
+    /// The name of the table that it copies into.
+    pub copy: String,
+}
+
+/// What an alteration makes of the columns of foreign keys.
+struct Altered<'a> {
+    old: &'a TableDef,
+    new: &'a TableRecord,
+    /// The new place of an old column.
+    place: &'a dyn Fn(usize) -> Option<usize>,
+    way: &'a Way,
+}
+
 /// Why an alteration of `old` cannot leave its foreign keys, and those that refer to it, without what they need. `place`
 /// gives the new place of an old column.
 pub(super) fn check_alteration(
@@ -395,65 +520,134 @@ pub(super) fn check_alteration(
     old: &TableDef,
     new: &TableRecord,
     place: &dyn Fn(usize) -> Option<usize>,
+    way: &Way,
 ) -> SqlResult<()> {
-    let lost_index = |places: &[usize]| {
-        let index = old.index_beginning_with(places)?;
-        let now: Option<Vec<usize>> = places.iter().map(|column| place(*column)).collect();
-        let kept = now.is_some_and(|now| new.index_beginning_with(&now).is_some());
-        (!kept).then(|| errors::drop_index_fk(&old.indexes[index].name))
-    };
-    let changes = |column: usize| {
-        place(column).map_or(Fit::Same, |now| fit(&old.columns[column].ty, &new.columns[now].ty))
-    };
-    for key in old.foreign_keys.iter().filter(|key| new.foreign_keys.iter().any(|k| k.name == key.name)) {
-        let Some(places) = old.column_places(&key.columns) else { continue };
-        if let Some(error) = lost_index(&places) {
-            return Err(error);
+    let altered = Altered { old, new, place, way };
+    if way.copies {
+        // A copy is checked at its end for indexes that are gone.
+        altered.check_referring(catalog)?;
+        altered.check_own()?;
+        return altered.check_indexes(catalog);
+    }
+    altered.check_indexes(catalog)?;
+    altered.check_own()?;
+    altered.check_referring(catalog)
+}
+
+impl Altered<'_> {
+    /// The table's foreign keys that stay.
+    fn own(&self) -> impl Iterator<Item = &ForeignKey> {
+        let stays = |key: &&ForeignKey| self.new.foreign_keys.iter().any(|k| k.name == key.name);
+        self.old.foreign_keys.iter().filter(stays)
+    }
+
+    /// The foreign keys that refer to the table and stay.
+    fn referring<'c>(&self, catalog: &'c Catalog) -> Vec<(&'c Arc<TableDef>, &'c ForeignKey)> {
+        let mut all = catalog.references_to(&self.old.schema, &self.old.name);
+        all.retain(|(child, key)| {
+            child.id != self.old.id || self.new.foreign_keys.iter().any(|k| k.name == key.name)
+        });
+        all
+    }
+
+    /// Whether foreign keys lose an index.
+    fn check_indexes(&self, catalog: &Catalog) -> SqlResult<()> {
+        if !self.way.checks {
+            return Ok(());
         }
-        let sets_null = [key.on_delete, key.on_update].contains(&ForeignAction::SetNull);
-        for column in places {
-            let name = &old.columns[column].name;
-            match changes(column) {
-                Fit::Same => {}
-                Fit::Wider => {
-                    let key = format!("{}/{}", old.schema, key.name);
-                    return Err(errors::fk_column_cannot_change(name, key));
-                }
-                Fit::Other => return Err(errors::fk_column_cannot_change(name, &key.name)),
+        let own = self.own().filter_map(|key| self.old.column_places(&key.columns));
+        let referring = self.referring(catalog).into_iter();
+        let referring = referring.filter_map(|(_, key)| self.old.column_places(&key.ref_columns));
+        match own.chain(referring).find_map(|places| self.lost_index(&places)) {
+            Some(_) if self.way.copies => {
+                let path = |name: &str| format!("./{}/{name}", self.old.schema);
+                let reason = "errno: 150 \"Foreign key constraint is incorrectly formed\"";
+                Err(errors::error_on_rename(path(&self.way.copy), path(&self.old.name), reason))
             }
-            if sets_null && place(column).is_some_and(|now| !new.columns[now].nullable) {
-                return Err(errors::fk_column_not_null(name, &key.name));
-            }
+            Some(index) => Err(errors::drop_index_fk(&self.old.indexes[index].name)),
+            None => Ok(()),
         }
     }
-    for (child, key) in catalog.references_to(&old.schema, &old.name) {
-        let is_dropped = child.id == old.id && !new.foreign_keys.iter().any(|k| k.name == key.name);
-        let Some(places) = old.column_places(&key.ref_columns).filter(|_| !is_dropped) else { continue };
-        for column in &places {
-            let name = &old.columns[*column].name;
-            if place(*column).is_none() {
-                let mut text = String::new();
-                push_table(&mut text, &child.schema, &child.name);
-                return Err(errors::fk_column_cannot_drop_child(name, &key.name, text));
-            }
-            match changes(*column) {
-                Fit::Same => {}
-                Fit::Wider => {
-                    let key = format!("{}/{}", child.schema, key.name);
-                    let child = format!("{}/{}", child.schema, child.name);
-                    return Err(errors::fk_column_cannot_change_child(name, key, child));
+
+    /// The index that begins with the columns at `places` and that no other replaces.
+    fn lost_index(&self, places: &[usize]) -> Option<usize> {
+        let index = self.old.index_beginning_with(places)?;
+        let now: Option<Vec<usize>> = places.iter().map(|column| (self.place)(*column)).collect();
+        let kept = now.is_some_and(|now| self.new.index_beginning_with(&now).is_some());
+        (!kept).then_some(index)
+    }
+
+    fn check_own(&self) -> SqlResult<()> {
+        for key in self.own() {
+            let Some(places) = self.old.column_places(&key.columns) else { continue };
+            let sets_null = [key.on_delete, key.on_update].contains(&ForeignAction::SetNull);
+            for column in places {
+                let name = &self.old.columns[column].name;
+                let Some(now) = (self.place)(column).map(|place| &self.new.columns[place]) else {
+                    let shown = self.shown_dropped(&self.old.schema, key);
+                    return Err(errors::fk_column_cannot_drop(name, shown));
+                };
+                self.check_name(name, now)?;
+                match fit(&self.old.columns[column].ty, &now.ty) {
+                    Fit::Same => {}
+                    Fit::Wider if !self.way.copies => {
+                        return Err(errors::fk_column_cannot_change(name, of_schema(&self.old.schema, key)));
+                    }
+                    Fit::Wider | Fit::Other => return Err(errors::fk_column_cannot_change(name, &key.name)),
                 }
-                Fit::Other => {
-                    let child = format!("{}.{}", child.schema, child.name);
-                    return Err(errors::fk_column_cannot_change_child(name, &key.name, child));
+                if sets_null && !now.nullable {
+                    return Err(errors::fk_column_not_null(name, &key.name));
                 }
             }
         }
-        if let Some(error) = lost_index(&places) {
-            return Err(error);
+        Ok(())
+    }
+
+    fn check_referring(&self, catalog: &Catalog) -> SqlResult<()> {
+        for (child, key) in self.referring(catalog) {
+            let Some(places) = self.old.column_places(&key.ref_columns) else { continue };
+            for column in places {
+                let name = &self.old.columns[column].name;
+                let Some(now) = (self.place)(column).map(|place| &self.new.columns[place]) else {
+                    let mut text = String::new();
+                    push_table(&mut text, &child.schema, &child.name);
+                    let shown = self.shown_dropped(&child.schema, key);
+                    return Err(errors::fk_column_cannot_drop_child(name, shown, text));
+                };
+                self.check_name(name, now)?;
+                match fit(&self.old.columns[column].ty, &now.ty) {
+                    Fit::Same => {}
+                    Fit::Wider if !self.way.copies => {
+                        let key = of_schema(&child.schema, key);
+                        let child = format!("{}/{}", child.schema, child.name);
+                        return Err(errors::fk_column_cannot_change_child(name, key, child));
+                    }
+                    Fit::Wider | Fit::Other => {
+                        let child = format!("{}.{}", child.schema, child.name);
+                        return Err(errors::fk_column_cannot_change_child(name, &key.name, child));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// How a message about a dropped column names a foreign key.
+    fn shown_dropped(&self, schema: &str, key: &ForeignKey) -> String {
+        match self.way.copies {
+            true => key.name.to_string(),
+            false => of_schema(schema, key),
         }
     }
-    Ok(())
+
+    /// 1846 for a column that has another name in the copy.
+    fn check_name(&self, before: &str, now: &ColumnDef) -> SqlResult<()> {
+        if !self.way.copies || names::same(before, &now.name) {
+            return Ok(());
+        }
+        let reason = "Columns participating in a foreign key are renamed";
+        Err(errors::alter_operation_not_supported_reason("ALGORITHM=COPY", reason, "ALGORITHM=INPLACE"))
+    }
 }
 
 /// The locks that an alteration needs beside its table's: those of parents that it refers to, and of children that follow

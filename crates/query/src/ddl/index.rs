@@ -66,18 +66,12 @@ impl Database {
             let keys = alteration.record.foreign_keys.iter();
             keys.filter(|key| alteration.new_foreign_keys.contains(&key.name)).cloned().collect()
         };
-        let place = |column| alteration.place_of(column);
         if table.is_temporary() && !added.is_empty() {
             return Err(foreign::refuse_temporary(session, &old.schema, &old.name, "Alter"));
         }
-        if !table.is_temporary() {
-            foreign::check_alteration(&self.catalog(), table, &alteration.record, &place)?;
-        }
-        for key in &added {
-            foreign::check(session, &self.catalog(), &alteration.record, key, "Alter")?;
-        }
         let reorders = clustering(&old, &Some)
             != clustering(&alteration.record, &|place| alteration.column_origin[place]);
+        let mut verb = foreign::Verb::Alter;
         if !table.is_temporary() {
             let words = &alteration.words;
             let allowed = algorithm::allow(&session.vars, &words.actions, words.online, &old, &alteration)?;
@@ -89,8 +83,19 @@ impl Database {
             alteration.converts |= may_drop;
             alteration.words.told_to_copy = allowed.told;
             alteration.converts = becomes || may_drop || allowed.copies && (alteration.copies || reorders);
+            let checks = session.vars.foreign_key_checks;
+            let way = foreign::Way { copies: allowed.copies, checks, copy: copy_name(session) };
+            let place = |column| alteration.place_of(column);
+            foreign::check_alteration(&self.catalog(), table, &alteration.record, &place, &way)?;
+            if !way.copies && !checks {
+                verb = foreign::Verb::AlterInPlace;
+                foreign::check_in_place(&self.catalog(), table, &alteration.record, &added)?;
+            }
         } else if alteration.copies {
             algorithm::allow_temporary(&alteration.words.actions)?;
+        }
+        for key in &added {
+            foreign::check(session, &self.catalog(), &alteration.record, key, verb)?;
         }
         self.refuse_zero_dates(session, table, &alteration)?;
         let copies = alteration.copies || reorders;
@@ -138,7 +143,7 @@ impl Database {
         if definition.catalog.require_schema(&record.schema)?.has(&record.name) {
             return Err(errors::table_exists(&record.name));
         }
-        definition.check_foreign_keys(session, &record, &added, "Alter")?;
+        definition.check_foreign_keys(session, &record, &old.foreign_keys, &added, verb)?;
         let renamed = (&record.schema, &record.name) != (&table.schema, &table.name);
         if renamed {
             definition.check_orphans(session, &record)?;
@@ -207,7 +212,7 @@ impl Database {
         let built = record.clone().open(self.engine(), Arc::new(Shared::default()))?;
         let catalog = self.catalog();
         // MariaDB names the table that it copies into.
-        let name = format!("#sql-alter-{:x}-{:x}", std::process::id(), session.id);
+        let name = copy_name(session);
         let mut reading = self.engine().begin(super::online::quiet(session));
         let mut count = 0;
         for key in added {
@@ -390,6 +395,11 @@ fn write_payload(unique_len: usize, value: &[u8], out: &mut Vec<u8>) {
 fn split_payload(payload: &[u8]) -> (usize, &[u8]) {
     let (unique_len, value) = payload.split_first_chunk().expect("what write_payload wrote");
     (u32::from_le_bytes(*unique_len) as usize, value)
+}
+
+/// The name of the table that MariaDB copies into.
+pub(super) fn copy_name(session: &Session) -> String {
+    format!("#sql-alter-{:x}-{:x}", std::process::id(), session.id)
 }
 
 /// Whether an index is new that takes no key twice.

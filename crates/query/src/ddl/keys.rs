@@ -18,17 +18,19 @@ const PARTS_MAX: usize = 32;
 const KEYS_MAX: usize = 64;
 
 /// Adds a key to those that a table has; its columns become NOT NULL if it is the primary key. Its tree is not made yet.
-/// `made` names indexes that foreign keys have made for themselves: they go where this one serves too.
+/// Indexes that foreign keys made go where this one serves too, also from the names in `kept`.
 pub(super) fn add(
     session: &mut Session,
     columns: &mut [ColumnDef],
     indexes: &mut Vec<IndexRecord>,
-    made: &[Arc<str>],
+    kept: &mut Vec<Arc<str>>,
     key: &ast::KeyDef,
 ) -> SqlResult<()> {
     let kind = kind_of(indexes, key)?;
     let (parts, hashed) = parts(session, columns, kind, key)?;
-    indexes.retain(|other| !(made.contains(&other.name) && parts.starts_with(&other.parts)));
+    if !hashed {
+        make_way(indexes, kept, &parts);
+    }
     let index = record(session, indexes, columns, kind, key, parts)?;
     let index = IndexRecord { hashed, ..index };
     if hashed || kind == IndexKind::Unique && key.options.algorithm == Some(IndexAlgorithm::Hash) {
@@ -48,29 +50,46 @@ pub(super) fn add(
     Ok(())
 }
 
-/// Adds the index of a foreign key, where none begins with its columns; its name goes to `made`. Of those that foreign keys
-/// made the longest stays, of equal ones the last.
+/// Adds the index of a foreign key, where none begins with its columns. Of those that foreign keys made the longest stays, of
+/// equal ones the last.
 pub(super) fn add_made(
     session: &mut Session,
     columns: &mut [ColumnDef],
     indexes: &mut Vec<IndexRecord>,
-    made: &mut Vec<Arc<str>>,
+    kept: &mut Vec<Arc<str>>,
     key: &ast::KeyDef,
 ) -> SqlResult<()> {
     let kind = kind_of(indexes, key)?;
     let (parts, _) = parts(session, columns, kind, key)?;
     let serves = |other: &IndexRecord| {
-        let longer = other.parts.len() > parts.len() || !made.contains(&other.name);
-        longer && other.parts.starts_with(&parts)
+        let longer = other.parts.len() > parts.len() || !other.options.made;
+        longer && !other.hashed && begins_with(&other.parts, &parts)
     };
     if indexes.iter().any(serves) {
         return Ok(());
     }
-    indexes.retain(|other| !(made.contains(&other.name) && parts.starts_with(&other.parts)));
-    let index = record(session, indexes, columns, kind, key, parts)?;
-    made.push(index.name.clone());
+    make_way(indexes, kept, &parts);
+    let mut index = record(session, indexes, columns, kind, key, parts)?;
+    index.options.made = true;
     indexes.push(index);
     Ok(())
+}
+
+/// Takes away the indexes that foreign keys made and that one of these parts replaces.
+fn make_way(indexes: &mut Vec<IndexRecord>, kept: &mut Vec<Arc<str>>, parts: &[KeyPart]) {
+    indexes.retain(|other| {
+        let goes = other.options.made && begins_with(parts, &other.parts);
+        if goes {
+            kept.retain(|name| !names::same(name, &other.name));
+        }
+        !goes
+    });
+}
+
+/// Whether parts begin with those of another index, in either direction.
+fn begins_with(parts: &[KeyPart], other: &[KeyPart]) -> bool {
+    let same = |(a, b): (&KeyPart, &KeyPart)| (a.column, a.prefix) == (b.column, b.prefix);
+    parts.len() >= other.len() && parts.iter().zip(other).all(same)
 }
 
 /// The kind of a key that a table may still get.
@@ -122,7 +141,7 @@ fn record(
     let comment = fitting_comment(session, comment, COMMENT_CHARS_MAX, too_long)?;
     // Of larger numbers MariaDB keeps the low 16 bits.
     let block_size = u32::from(key.options.block_size.unwrap_or(0) as u16);
-    let options = IndexOptions { ignored: key.options.ignored, block_size };
+    let options = IndexOptions { ignored: key.options.ignored, block_size, made: false };
     Ok(IndexRecord {
         name,
         kind,

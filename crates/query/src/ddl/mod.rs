@@ -291,7 +291,7 @@ impl Definition<'_> {
         if self.catalog.require_schema(&record.schema)?.has(&record.name) {
             return Err(errors::table_exists(&record.name));
         }
-        self.check_foreign_keys(session, record, &record.foreign_keys, "Create")?;
+        self.check_foreign_keys(session, record, &[], &record.foreign_keys, foreign::Verb::Create)?;
         self.check_orphans(session, record)
     }
 

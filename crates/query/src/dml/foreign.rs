@@ -55,10 +55,12 @@ struct Parent {
     failure: String,
     /// Columns of the member.
     columns: Vec<usize>,
-    /// The member's index whose entries are checked.
-    index: usize,
+    /// The member's index whose entries are checked; none for rows with hidden numbers.
+    index: Option<usize>,
     /// The parent and its index; none where there is no such table or it has none.
     target: Option<(Arc<TableDef>, usize)>,
+    /// A parent without such an index: the plan depends on it, too.
+    useless: Option<Arc<TableDef>>,
 }
 
 /// A foreign key that refers to a member.
@@ -68,9 +70,10 @@ struct Child {
     table: Arc<TableDef>,
     /// The child among the members, where its rows may change.
     member: Option<usize>,
-    /// Columns of the child, and its index that begins with them.
+    /// Columns of the child.
     columns: Vec<usize>,
-    index: usize,
+    /// The child's index that begins with them; none where it was dropped without `foreign_key_checks`.
+    index: Option<usize>,
     /// Columns of the member, and its index whose entries are watched.
     parent_columns: Vec<usize>,
     parent_index: usize,
@@ -140,8 +143,10 @@ impl Family {
             (!doing.inserts && !table.foreign_keys.is_empty()).then(|| Touched::of(&table, doing.changes));
         for key in &table.foreign_keys {
             let Some(columns) = table.column_places(&key.columns) else { continue };
-            let Some(index) = table.index_beginning_with(&columns) else { continue };
-            if touched.as_ref().is_some_and(|touched| !touched.has(&table, index)) {
+            // Without an index InnoDB looks for the parent of new rows alone.
+            let index = table.index_beginning_with(&columns).or(table.clustered);
+            let is_written = |touched: &Touched| index.is_some_and(|index| touched.has(&table, index));
+            if touched.as_ref().is_some_and(|touched| !is_written(touched)) {
                 continue;
             }
             // One that takes another's place is not in the catalog while it is filled.
@@ -154,8 +159,9 @@ impl Family {
                 let index = parent.index_beginning_with(&places)?;
                 same_keys(&table, &columns, parent, &places).then(|| (parent.clone(), index))
             });
+            let useless = parent.filter(|_| target.is_none()).cloned();
             let (name, failure) = (key.name.clone(), key.failure(&table));
-            self.members[member].parents.push(Parent { name, failure, columns, index, target });
+            self.members[member].parents.push(Parent { name, failure, columns, index, target, useless });
         }
         let children = match table.is_temporary() {
             true => Vec::new(),
@@ -163,7 +169,7 @@ impl Family {
         };
         for (child, key) in children {
             let Some(columns) = child.column_places(&key.columns) else { continue };
-            let Some(index) = child.index_beginning_with(&columns) else { continue };
+            let index = child.index_beginning_with(&columns);
             let Some(parent_columns) = table.column_places(&key.ref_columns) else { continue };
             let Some(parent_index) = table.index_beginning_with(&parent_columns) else { continue };
             if !same_keys(child, &columns, &table, &parent_columns) {
@@ -198,7 +204,10 @@ impl Family {
     pub fn dependencies(&self) -> impl Iterator<Item = (&Arc<TableDef>, bool)> + '_ {
         let written = self.members.iter().map(|member| (&member.table, true));
         let parents = self.members.iter().flat_map(|member| &member.parents);
-        let parents = parents.filter_map(|parent| parent.target.as_ref()).map(|(table, _)| (table, false));
+        let parents = parents.filter_map(|parent| {
+            let target = parent.target.as_ref().map(|(table, _)| table);
+            target.or(parent.useless.as_ref()).map(|table| (table, false))
+        });
         let children = self.members.iter().flat_map(|member| &member.children);
         let children = children.map(|child| (&child.table, false));
         written.chain(parents).chain(children)
@@ -254,8 +263,9 @@ impl<'f> Ties<'f> {
         &self.family.members[self.member]
     }
 
-    /// Before the entry of a row goes into an index: 1452 where a foreign key that uses it has no parent.
-    pub fn before_insert(&self, txn: &mut Txn, index: usize, row: &RowRef<'_>) -> SqlResult<()> {
+    /// Before the entry of a row goes into an index, or the row into a table with hidden numbers: 1452 where a foreign key that
+    /// uses it has no parent.
+    pub fn before_insert(&self, txn: &mut Txn, index: Option<usize>, row: &RowRef<'_>) -> SqlResult<()> {
         for parent in self.member().parents.iter().filter(|parent| parent.index == index) {
             if self.along.is_some_and(|name| *name == parent.name) {
                 continue;
@@ -299,20 +309,34 @@ impl<'f> Ties<'f> {
             if child.parent_columns.iter().all(stays) {
                 continue;
             }
-            let Some(key) = encode(&child.table, child.index, row, &child.parent_columns) else { continue };
-            self.follow(txn, child, &key, fate)?;
+            let Some(index) = child.index else {
+                // Nobody knows whether a row of the child refers to this one.
+                let has_null = child.parent_columns.iter().any(|column| row.get(*column).is_null());
+                if has_null {
+                    continue;
+                }
+                return Err(errors::row_is_referenced(&child.failure));
+            };
+            let Some(key) = encode(&child.table, index, row, &child.parent_columns) else { continue };
+            self.follow(txn, (child, index), &key, fate)?;
         }
         Ok(())
     }
 
     /// Has the rows of a child follow that refer to `key`.
-    fn follow(&self, txn: &mut Txn, child: &Child, key: &[u8], fate: Fate<'_>) -> SqlResult<()> {
+    fn follow(
+        &self,
+        txn: &mut Txn,
+        (child, index): (&Child, usize),
+        key: &[u8],
+        fate: Fate<'_>,
+    ) -> SqlResult<()> {
         let action = match fate {
             Fate::Goes => child.key.on_delete,
             Fate::Becomes(_) => child.key.on_update,
         };
         let Some(member) = child.member.filter(|_| action.changes_child()) else {
-            return match find_first(txn, &child.table, child.index, child.columns.len(), key)? {
+            return match find_first(txn, &child.table, index, child.columns.len(), key)? {
                 true => Err(errors::row_is_referenced(&child.failure)),
                 false => Ok(()),
             };
@@ -327,14 +351,14 @@ impl<'f> Ties<'f> {
             depth: self.depth + 1,
             evaluator: self.evaluator.clone(),
         };
-        let index = &child.table.indexes[child.index];
-        let own = child.table.clustered == Some(child.index);
-        let mut scan = scan_of(txn, &child.table, child.index, key, Read::FOR_UPDATE)?;
+        let own = child.table.clustered == Some(index);
+        let mut scan = scan_of(txn, &child.table, index, key, Read::FOR_UPDATE)?;
         let (mut primary, mut old) = (Vec::new(), Vec::new());
-        let mut work = Work { ties: &ties, child, buffers: RowBuffers::default(), new: Vec::new() };
+        let mut work = Work { ties: &ties, child, index, buffers: RowBuffers::default(), new: Vec::new() };
+        let entries = &child.table.indexes[index];
         while let Some((entry, _)) = scan.next(txn).map_err(engine_error)? {
             primary.clear();
-            primary.extend_from_slice(if own { entry } else { clustered_key(index, entry) });
+            primary.extend_from_slice(if own { entry } else { clustered_key(entries, entry) });
             fiber::tick();
             // Only where a row is there is anything to follow.
             if ties.depth >= DEPTH_MAX {
@@ -380,6 +404,8 @@ impl<'f> Ties<'f> {
 struct Work<'w, 'f> {
     ties: &'w Ties<'f>,
     child: &'f Child,
+    /// The child's index in which its rows were found.
+    index: usize,
     buffers: RowBuffers,
     new: Vec<u8>,
 }
@@ -434,7 +460,7 @@ impl Work<'_, '_> {
         let parent = self.ties.above.map(|ties| ties.member());
         let name = parent.map_or("", |parent| &*parent.table.name);
         let row = RowRef::new(&self.child.table.layout, if follows { &self.new } else { old });
-        let entry = rows::printed_row_key(&self.child.table, self.child.index, &row, &*self.ties.zone());
+        let entry = rows::printed_row_key(&self.child.table, self.index, &row, &*self.ties.zone());
         let index = self.child.table.indexes.get(position).map_or("PRIMARY", |index| &*index.name);
         errors::foreign_duplicate_key(name, entry, &*self.child.table.name, index)
     }

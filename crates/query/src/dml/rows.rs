@@ -63,8 +63,8 @@ pub(crate) fn insert_at(
     ties: Option<&Ties<'_>>,
 ) -> SqlResult<Written> {
     let view = RowRef::new(&table.layout, row);
-    if let (Some(ties), Some(position)) = (ties, table.clustered) {
-        ties.before_insert(txn, position, &view)?;
+    if let Some(ties) = ties {
+        ties.before_insert(txn, table.clustered, &view)?;
     }
     if txn.insert(table.rows(), &buffers.key, row, on_duplicate).map_err(engine_error)? == Insert::Duplicate {
         buffers.existing.clone_from(&buffers.key);
@@ -76,7 +76,7 @@ pub(crate) fn insert_at(
         }
         entries::write_entry(index, &view, &buffers.key, &mut buffers.entry);
         if let Some(ties) = ties {
-            ties.before_insert(txn, position, &view)?;
+            ties.before_insert(txn, Some(position), &view)?;
         }
         if insert_entry(txn, index, on_duplicate, buffers)? == Insert::Duplicate {
             return Ok(Written::Duplicate(position));
@@ -216,7 +216,7 @@ pub(super) fn update(
         txn.delete(table.rows(), primary).map_err(engine_error)?;
         if let (Some(ties), Some(position)) = (ties, table.clustered) {
             ties.after_change(txn, position, &RowRef::new(&table.layout, old), &view)?;
-            ties.before_insert(txn, position, &view)?;
+            ties.before_insert(txn, Some(position), &view)?;
         }
         let inserted =
             txn.insert(table.rows(), &buffers.key, new, touched.on_duplicate).map_err(engine_error)?;
@@ -253,7 +253,7 @@ pub(super) fn update_entries(
             if let Some(ties) = ties {
                 ties.after_change(txn, *position, &old, &new)?;
                 if buffers.key != primary {
-                    ties.before_insert(txn, *position, &new)?;
+                    ties.before_insert(txn, Some(*position), &new)?;
                 }
             }
             continue;
@@ -261,7 +261,7 @@ pub(super) fn update_entries(
         txn.delete(index.entries(), &before.key).map_err(engine_error)?;
         if let Some(ties) = ties {
             ties.after_change(txn, *position, &old, &new)?;
-            ties.before_insert(txn, *position, &new)?;
+            ties.before_insert(txn, Some(*position), &new)?;
         }
         if insert_entry(txn, index, touched.on_duplicate, buffers)? == Insert::Duplicate {
             return Ok(Written::Duplicate(*position));
