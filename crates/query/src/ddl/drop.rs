@@ -236,7 +236,7 @@ impl Database {
             let mut record = table.record();
             foreign::rename_table(&mut record, home.name.clone(), new.name.as_str().into());
             record.version = definition.catalog.version + 1;
-            definition.check_orphans(session, &record)?;
+            definition.check_renamed(&table, &record)?;
             definition.remove_table(&table)?;
             definition.rename_references((&table.schema, &table.name), &record, &|_| None)?;
             let renamed = definition.put_table(record, table.shared.clone())?;

@@ -32,13 +32,12 @@ pub(super) fn of_column(column: &ast::ColumnDef) -> Option<KeyDef> {
     })
 }
 
+/// How the engine says that a foreign key does not fit.
+const MALFORMED: &str = "errno: 150 \"Foreign key constraint is incorrectly formed\"";
+
 /// 1005 for a table that does not get its foreign keys; the session hears why in a warning before it.
 fn refusal(session: &mut Session, schema: &str, table: &str, why: Option<String>) -> SqlError {
-    let error = errors::cant_create_table(
-        schema,
-        table,
-        "errno: 150 \"Foreign key constraint is incorrectly formed\"",
-    );
+    let error = errors::cant_create_table(schema, table, MALFORMED);
     refused(session, why.map(|text| (150, text)), error, errors::cannot_add_foreign(table))
 }
 
@@ -393,22 +392,31 @@ impl Definition<'_> {
 
     /// Whether a new table can be the parent of those that refer to its name already.
     pub fn check_orphans(&self, session: &mut Session, record: &TableRecord) -> SqlResult<()> {
-        if !session.vars.foreign_key_checks {
-            return Ok(());
-        }
-        let fits = |(child, key): &(&Arc<TableDef>, &ForeignKey)| {
-            let Some(places) = record.column_places(&key.ref_columns) else { return false };
-            let own = child.column_places(&key.columns).unwrap_or_default();
-            let types = own.iter().zip(&places);
-            record.index_beginning_with(&places).is_some()
-                && types
-                    .into_iter()
-                    .all(|(a, b)| have_equal_keys(&child.columns[*a].ty, &record.columns[*b].ty))
-        };
-        match self.catalog.references_to(&record.schema, &record.name).iter().all(fits) {
+        match !session.vars.foreign_key_checks || self.fits_orphans(record) {
             true => Ok(()),
             false => Err(refusal(session, &record.schema, &record.name, None)),
         }
+    }
+
+    /// The same for a new name of the table `old`, also without `foreign_key_checks`: 1025.
+    pub fn check_renamed(&self, old: &TableDef, record: &TableRecord) -> SqlResult<()> {
+        if self.fits_orphans(record) {
+            return Ok(());
+        }
+        let path = |schema: &str, name: &str| format!("./{schema}/{name}");
+        let (from, to) = (path(&old.schema, &old.name), path(&record.schema, &record.name));
+        Err(errors::error_on_rename(from, to, MALFORMED))
+    }
+
+    fn fits_orphans(&self, record: &TableRecord) -> bool {
+        let fits = |(child, key): &(&Arc<TableDef>, &ForeignKey)| {
+            let Some(places) = record.column_places(&key.ref_columns) else { return false };
+            let own = child.column_places(&key.columns).unwrap_or_default();
+            let mut types = own.iter().zip(&places);
+            record.index_beginning_with(&places).is_some()
+                && types.all(|(a, b)| have_equal_keys(&child.columns[*a].ty, &record.columns[*b].ty))
+        };
+        self.catalog.references_to(&record.schema, &record.name).iter().all(fits)
     }
 
     /// Has plans over the relatives of a table bound anew: its parents, and those that refer to its name.
@@ -561,8 +569,7 @@ impl Altered<'_> {
         match own.chain(referring).find_map(|places| self.lost_index(&places)) {
             Some(_) if self.way.copies => {
                 let path = |name: &str| format!("./{}/{name}", self.old.schema);
-                let reason = "errno: 150 \"Foreign key constraint is incorrectly formed\"";
-                Err(errors::error_on_rename(path(&self.way.copy), path(&self.old.name), reason))
+                Err(errors::error_on_rename(path(&self.way.copy), path(&self.old.name), MALFORMED))
             }
             Some(index) => Err(errors::drop_index_fk(&self.old.indexes[index].name)),
             None => Ok(()),

@@ -72,6 +72,8 @@ impl Database {
         let reorders = clustering(&old, &Some)
             != clustering(&alteration.record, &|place| alteration.column_origin[place]);
         let mut verb = foreign::Verb::Alter;
+        // What refers to the new name is not looked at then.
+        let mut renames_copy = false;
         if !table.is_temporary() {
             let words = &alteration.words;
             let allowed = algorithm::allow(&session.vars, &words.actions, words.online, &old, &alteration)?;
@@ -87,6 +89,7 @@ impl Database {
             let way = foreign::Way { copies: allowed.copies, checks, copy: copy_name(session) };
             let place = |column| alteration.place_of(column);
             foreign::check_alteration(&self.catalog(), table, &alteration.record, &place, &way)?;
+            renames_copy = way.copies && !checks;
             if !way.copies && !checks {
                 verb = foreign::Verb::AlterInPlace;
                 foreign::check_in_place(&self.catalog(), table, &alteration.record, &added)?;
@@ -146,7 +149,9 @@ impl Database {
         definition.check_foreign_keys(session, &record, &old.foreign_keys, &added, verb)?;
         let renamed = (&record.schema, &record.name) != (&table.schema, &table.name);
         if renamed {
-            definition.check_orphans(session, &record)?;
+            if !renames_copy {
+                definition.check_renamed(table, &record)?;
+            }
         }
         let names = (&*table.schema, &*table.name);
         definition.rename_references(names, &record, &|column| alteration.renamed(table, column))?;
