@@ -41,7 +41,11 @@ const UNREAD: u64 = u64::MAX;
 
 impl Default for Counter {
     fn default() -> Self {
-        Counter { last: AtomicU64::new(UNREAD), claims: AtomicUsize::new(0), hands_out: AtomicBool::new(false) }
+        Counter {
+            last: AtomicU64::new(UNREAD),
+            claims: AtomicUsize::new(0),
+            hands_out: AtomicBool::new(false),
+        }
     }
 }
 

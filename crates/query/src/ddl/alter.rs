@@ -17,7 +17,8 @@ use super::renames::{self, Renames};
 use super::{algorithm, checks, conditional, create, engine_options, foreign, generated, keys, schema_of};
 use crate::Database;
 use crate::catalog::{
-    Catalog, ColumnDefault, ForeignKey, Generated, IndexKind, IndexRecord, TableDef, TableRecord, check, names,
+    Catalog, ColumnDefault, ForeignKey, Generated, IndexKind, IndexRecord, TableDef, TableRecord, check,
+    names,
 };
 use crate::result::Completion;
 use crate::session::Session;

@@ -177,8 +177,7 @@ pub(super) fn define_one(cx: &mut ColumnContext<'_>, column: &ast::ColumnDef) ->
         None => None,
     };
     let is_primary = column.key == Some(ast::ColumnKey::Primary);
-    let drops_null =
-        column.auto_increment || implicit && column.nullable.is_none() && !is_primary;
+    let drops_null = column.auto_increment || implicit && column.nullable.is_none() && !is_primary;
     let default = match says_null && drops_null {
         true => ColumnDefault::None,
         // A PRIMARY KEY attribute makes the column NOT NULL before its DEFAULT is checked, a key of the table does so later.

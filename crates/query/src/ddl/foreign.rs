@@ -13,9 +13,7 @@ use keel_value::{SqlType, TypeKind};
 use super::Definition;
 use super::index::copy_name;
 use crate::catalog::names::push_quoted;
-use crate::catalog::{
-    Catalog, ColumnDef, ForeignAction, ForeignKey, KeyPart, TableDef, TableRecord, names,
-};
+use crate::catalog::{Catalog, ColumnDef, ForeignAction, ForeignKey, KeyPart, TableDef, TableRecord, names};
 use crate::mdl::TableLock;
 use crate::session::Session;
 
@@ -382,7 +380,8 @@ impl Definition<'_> {
             check(session, &self.catalog, record, key, verb)?;
             let home = self.catalog.require_schema(&record.schema)?.clone();
             let others = home.tables().into_iter().filter(|table| table.id != record.id);
-            let mut taken = others.flat_map(|table| &table.foreign_keys).chain(before).chain(&added[..number]);
+            let mut taken =
+                others.flat_map(|table| &table.foreign_keys).chain(before).chain(&added[..number]);
             if taken.any(|other| names::same(&other.name, &key.name)) {
                 return Err(double_name(session, record, key, verb));
             }

@@ -17,6 +17,7 @@ mod generated;
 pub(crate) mod insert;
 pub(crate) mod load;
 pub(crate) mod multi;
+mod order;
 mod returning;
 mod rows;
 mod through;

@@ -18,6 +18,7 @@ use super::delete::refuse_reading;
 use super::filter::refuse_ordinals;
 use super::foreign::{Doing, Family, is_of_foreign_key};
 use super::generated::{Generated, refuse_value};
+use super::order;
 use super::rows::{self, RowBuffers, Touched, Written};
 use super::through::{Named, NamedView, named_tables};
 use super::update::is_ignored;
@@ -243,7 +244,22 @@ pub(crate) fn plan_delete(
     for (target, name) in targets.iter().zip(&delete.targets) {
         refuse_reading(&binder, &target.table, Some(&name.name))?;
     }
+    let targets = in_order(&query, &delete.from, targets);
     Ok(MultiPlan { query, targets, deletes: true, ignore: delete.ignore })
+}
+
+/// Puts targets into the order in which MariaDB deletes from them.
+fn in_order(query: &SelectPlan, from: &[TableRef], targets: Vec<Target>) -> Vec<Target> {
+    let mut seen = Vec::new();
+    query.each_table(&mut |source, outer| {
+        let target = targets.iter().position(|target| target.is_read_as(source));
+        seen.push(order::Read::new(source, target, outer));
+    });
+    let aliases: Vec<&str> = targets.iter().map(|target| &*target.alias).collect();
+    let tables: Vec<&TableDef> = targets.iter().map(|target| &*target.table).collect();
+    let order = order::of(&seen, &order::straight(from, &aliases), &tables);
+    let mut targets: Vec<Option<Target>> = targets.into_iter().map(Some).collect();
+    order.into_iter().filter_map(|target| targets[target].take()).collect()
 }
 
 /// The only table of a view that a DELETE names.

@@ -182,6 +182,24 @@ impl Source {
         }
     }
 
+    /// Shows its tables in the order in which they are read, behind `base` others. With each comes the place before which all
+    /// tables must be read earlier, at least `after`: the left side of an outer join ends there.
+    pub fn each_table(&self, base: usize, after: usize, show: &mut dyn FnMut(&TableSource, usize)) -> usize {
+        match self {
+            Source::Table(table) => {
+                show(table, after);
+                1
+            }
+            Source::Join(join) => {
+                let left = join.left.each_table(base, after, show);
+                let after = if join.kind == Matching::Inner { after } else { base + left };
+                left + join.right.each_table(base + left, after, show)
+            }
+            Source::Distinct(distinct) => distinct.source.each_table(base, after, show),
+            Source::One | Source::Derived(_) | Source::Function(_) => 0,
+        }
+    }
+
     /// Rows expected of it; a rough guess.
     pub fn expected_rows(&self) -> f64 {
         match self {

@@ -233,6 +233,13 @@ impl SelectPlan {
         }
     }
 
+    /// Shows the tables of its join: [`crate::join::Source::each_table`].
+    pub(crate) fn each_table(&self, show: &mut dyn FnMut(&TableSource, usize)) {
+        if let Body::Block(block) = &self.body {
+            block.source.each_table(0, 0, show);
+        }
+    }
+
     /// Whether it reads whole tables, or parts that are always the same, of more than a few rows, each time it runs.
     pub(crate) fn scans(&self) -> bool {
         matches!(&self.body, Body::Block(block) if block.source.scans())
