@@ -101,7 +101,7 @@ impl PointSelect {
         let mut key = std::mem::take(&mut session.scratch.key);
         let point = encode_point(index, &self.key, session, Frame { params, ..Frame::EMPTY }, &mut key);
         let result = match point {
-            Ok(Point::Unknown) => Ok(None),
+            Ok(Point::Unknown | Point::Near) => Ok(None),
             Ok(Point::Nothing) => sink.columns(self.columns()).map(|()| Some(0)),
             Ok(Point::At) => self.fetch(session, &key, read, sink).map(Some),
             Err(error) => Err(error),

@@ -70,6 +70,8 @@ enum Fit {
     Above,
     /// NULL.
     Null,
+    /// More than all as bits: the greatest of them is sought, and compared.
+    Most(Value),
     /// The column's order says nothing about it.
     Unknown,
 }
@@ -103,7 +105,7 @@ impl Values for Evaluated<'_, '_> {
     fn fit(&mut self, to: &SqlType, expr: &Expr) -> SqlResult<Fit> {
         let value = self.value(expr)?;
         let today = if to.is_temporal() { self.session.base_day() } else { Date::default() };
-        Ok(fit(to, &expr.ty, value.as_ref(), self.session, today))
+        Ok(fit_of(to, expr, value.as_ref(), self.session, today))
     }
 
     fn query(&mut self, to: &SqlType, query: &Subquery) -> SqlResult<Option<Vec<Fit>>> {
@@ -144,7 +146,7 @@ impl Sampled<'_> {
 impl Values for Sampled<'_> {
     fn fit(&mut self, to: &SqlType, expr: &Expr) -> SqlResult<Fit> {
         Ok(match self.value(expr) {
-            Some(value) => fit(to, &expr.ty, value.as_ref(), self.session, Date::default()),
+            Some(value) => fit_of(to, expr, value.as_ref(), self.session, Date::default()),
             None => Fit::Unknown,
         })
     }
@@ -221,6 +223,10 @@ fn equal_range(
                 exact &= encoder.prefix.is_none();
                 parts += 1;
             }
+            Point::Near => {
+                exact = false;
+                parts += 1;
+            }
             Point::Unknown => {
                 exact = false;
                 break;
@@ -229,6 +235,8 @@ fn equal_range(
         }
     }
     range.holds = held(index, parts, false, &range.lower);
+    // MariaDB compares a row of a unique key once more.
+    exact &= range.holds != Holds::Row || !has_text_of_bits(index, conditions);
     range.behind = false;
     let mut upper = range.upper.take().unwrap_or_default();
     upper.clear();
@@ -393,6 +401,7 @@ impl<V: Values> Maker<'_, V> {
         points: &mut Vec<Vec<u8>>,
     ) -> SqlResult<bool> {
         let fit = self.values.fit(&self.index.encoders[place].ty, expr)?;
+        self.exact &= !is_text_of_bits(&self.index.encoders[place].ty, expr);
         Ok(self.placed(place, fit, null, points))
     }
 
@@ -408,6 +417,12 @@ impl<V: Values> Maker<'_, V> {
         match fit {
             Fit::Exact(value) => {
                 self.exact &= encoder.prefix.is_none();
+                let mut bytes = Vec::with_capacity(16);
+                encoder.encode(value.as_ref(), &mut bytes);
+                points.push(bytes);
+            }
+            Fit::Most(value) => {
+                self.exact = false;
                 let mut bytes = Vec::with_capacity(16);
                 encoder.encode(value.as_ref(), &mut bytes);
                 points.push(bytes);
@@ -553,7 +568,7 @@ impl<V: Values> Maker<'_, V> {
             Fit::Below if is_lower => return Ok(Edge::Open),
             Fit::Above if !is_lower => return Ok(Edge::Open),
             Fit::Below | Fit::Above => return Ok(Edge::Nothing),
-            Fit::Unknown => {
+            Fit::Unknown | Fit::Most(_) => {
                 self.exact = false;
                 return Ok(Edge::Open);
             }
@@ -623,13 +638,17 @@ pub(crate) fn encode_point(
     out: &mut Vec<u8>,
 ) -> SqlResult<Point> {
     out.clear();
+    let mut point = Point::At;
     for (encoder, expr) in index.encoders.iter().zip(key) {
         match encode_part(encoder, expr, session, frame, out)? {
+            // MariaDB compares a row of a unique key once more.
+            Point::At if is_text_of_bits(&encoder.ty, expr) => point = Point::Near,
             Point::At => {}
+            Point::Near => point = Point::Near,
             elsewhere => return Ok(elsewhere),
         }
     }
-    Ok(Point::At)
+    Ok(point)
 }
 
 /// Appends a part's value to a key.
@@ -649,8 +668,12 @@ fn encode_part(
     }
     let value = cell.into_value();
     let today = if encoder.ty.is_temporal() { session.base_day() } else { Date::default() };
-    match fit(&encoder.ty, &expr.ty, value.as_ref(), session, today) {
+    match fit_of(&encoder.ty, expr, value.as_ref(), session, today) {
         Fit::Exact(value) => encoder.encode(value.as_ref(), key),
+        Fit::Most(value) => {
+            encoder.encode(value.as_ref(), key);
+            return Ok(Point::Near);
+        }
         Fit::Unknown => return Ok(Point::Unknown),
         Fit::JustAbove(_) | Fit::Below | Fit::Above | Fit::Null => return Ok(Point::Nothing),
     }
@@ -662,6 +685,9 @@ fn encode_part(
 pub(crate) enum Point {
     /// It is encoded.
     At,
+    /// It is encoded, by the bytes of a text in place of its number or by the greatest value of the column: a row there is
+    /// compared once more.
+    Near,
     /// No row can be there: a value is NULL, or none of the column's.
     Nothing,
     /// The index's order cannot tell.
@@ -745,6 +771,39 @@ fn fit_short_binary(to: &SqlType, from: &SqlType, value: ValueRef<'_>) -> Option
         }
     }
     Some(Fit::Below)
+}
+
+/// Whether a constant text meets a column of bits, which are then sought by its bytes.
+pub(super) fn is_text_of_bits(to: &SqlType, expr: &Expr) -> bool {
+    to.kind == TypeKind::Bit && expr.ty.is_string() && expr.is_constant()
+}
+
+/// How the value of an expression stands among those of a column of type `to`.
+fn fit_of(to: &SqlType, expr: &Expr, value: ValueRef<'_>, session: &Session, today: Date) -> Fit {
+    match value {
+        ValueRef::Bytes(text) if is_text_of_bits(to, expr) => fit_bits(to, text),
+        _ => fit(to, &expr.ty, value, session, today),
+    }
+}
+
+fn has_text_of_bits(index: &IndexDef, conditions: &[PartCondition]) -> bool {
+    index.encoders.iter().zip(conditions).any(|(encoder, condition)| match condition {
+        PartCondition::Equal(expr) => is_text_of_bits(&encoder.ty, expr),
+        _ => false,
+    })
+}
+
+/// The bytes of a text as the number that storing them in a column of bits gives.
+fn fit_bits(to: &SqlType, text: &[u8]) -> Fit {
+    let most = u64::MAX >> (64 - to.length.clamp(1, 64));
+    let start = text.iter().position(|byte| *byte != 0).unwrap_or(text.len());
+    let digits = &text[start..];
+    let number = digits.iter().fold(0, |number: u64, byte| number << 8 | u64::from(*byte));
+    if digits.len() > size_of::<u64>() || number > most {
+        Fit::Most(Value::UInt(most))
+    } else {
+        Fit::Exact(Value::UInt(number))
+    }
 }
 
 /// Numbers against an integer column; none for values that are not numbers.

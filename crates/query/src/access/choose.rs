@@ -12,7 +12,7 @@ use std::sync::Arc;
 use keel_base::SqlResult;
 use keel_sql::ast::{IndexHint, IndexHintKind};
 use keel_storage::ScanRange;
-use keel_value::{TypeKind, Value};
+use keel_value::{SqlType, TypeKind, Value};
 
 use super::split::{Found, Target};
 use super::{AccessPath, PartCondition, bounds};
@@ -126,7 +126,10 @@ pub fn choose(request: &AccessRequest<'_>) -> SqlResult<AccessChoice> {
         let rows = if table.is_sequence() { 1.0 } else { 100.0 };
         return Ok(plain(AccessPath::Virtual(sought(request)), AccessKind::All, rows));
     }
-    let target = Target { table, slot: request.slot, known: request.known, once: request.once };
+    let target =
+        Target { table, slot: request.slot, known: request.known, once: request.once, by_bytes: true };
+    // Alternatives by one index are a list of numbers.
+    let listed = Target { by_bytes: false, ..target };
     let mut found = Vec::new();
     let mut unions: Vec<(usize, &[Expr])> = Vec::new();
     for (number, predicate) in request.predicates.iter().enumerate() {
@@ -148,7 +151,7 @@ pub fn choose(request: &AccessRequest<'_>) -> SqlResult<AccessChoice> {
             Hint::Forced => forced = true,
             Hint::None => {}
         }
-        offers.push((position, alternatives(&target, index, &found, &unions)));
+        offers.push((position, alternatives(&listed, index, &found, &unions)));
     }
     let mut best = union_of(request, &target, &offers, &found, &unions, total)?;
     let possible_keys = possible_keys(&offers, best.as_ref());
@@ -161,7 +164,8 @@ pub fn choose(request: &AccessRequest<'_>) -> SqlResult<AccessChoice> {
         }
     }
     let mut scan = full_scan(request, total, matching);
-    if forced && best.is_some() {
+    let by_bytes = |found: &Found| is_by_bytes(&table.columns[found.column].ty, &found.condition);
+    if (forced || found.iter().any(by_bytes)) && best.is_some() {
         scan.cost = f64::MAX;
     }
     if request.locking && best.is_some() {
@@ -174,6 +178,20 @@ pub fn choose(request: &AccessRequest<'_>) -> SqlResult<AccessChoice> {
     };
     choice.possible_keys = possible_keys;
     Ok(choice)
+}
+
+/// Whether a condition seeks bits by the bytes of a text.
+fn is_by_bytes(ty: &SqlType, condition: &PartCondition) -> bool {
+    matches!(condition, PartCondition::Equal(value) if bounds::is_text_of_bits(ty, value))
+}
+
+fn seeks_bytes(table: &TableDef, branches: &[(usize, Vec<Vec<PartCondition>>)]) -> bool {
+    branches.iter().any(|(index, alternatives)| {
+        let encoders = &table.indexes[*index].encoders;
+        alternatives
+            .iter()
+            .any(|list| encoders.iter().zip(list).any(|(e, condition)| is_by_bytes(&e.ty, condition)))
+    })
 }
 
 /// The indexes that conditions restrict, and those of a union.
@@ -250,7 +268,9 @@ fn union_of(
                 _ => break,
             });
         }
-        if branches.len() == parts.len() {
+        // Alternatives by one index are a list of numbers.
+        let is_list = branches.iter().all(|(index, _)| *index == branches[0].0);
+        if branches.len() == parts.len() && !(is_list && seeks_bytes(request.table, &branches)) {
             let mut choice = plain(AccessPath::Union(branches), AccessKind::IndexMerge, rows.min(total));
             choice.cost = cost + rows * UNION_CHECK + sort_cost(request, false, rows);
             if best.as_ref().is_none_or(|b| is_better(&choice, b)) {
@@ -279,7 +299,8 @@ fn is_false(value: &Value) -> bool {
 
 /// The values that predicates demand of columns, told to whoever makes up a table's rows; the predicates are asked all the same.
 fn sought(request: &AccessRequest<'_>) -> Vec<(usize, Expr)> {
-    let target = Target { table: request.table, slot: request.slot, known: &|_| false, once: false };
+    let target =
+        Target { table: request.table, slot: request.slot, known: &|_| false, once: false, by_bytes: false };
     let mut found = Vec::new();
     for (number, predicate) in request.predicates.iter().enumerate() {
         target.conditions(predicate, number, &mut found);

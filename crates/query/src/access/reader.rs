@@ -315,10 +315,12 @@ impl TableReader {
             }
             AccessPath::Point { index, key } => {
                 let index = &self.table.indexes[*index];
-                match bounds::encode_point(index, key, session, frame, &mut self.key)? {
+                let point = bounds::encode_point(index, key, session, frame, &mut self.key)?;
+                self.exact = point != Point::Near;
+                match point {
                     Point::Nothing => State::End,
-                    Point::At if self.secondary.is_none() => State::Point,
-                    Point::At => {
+                    Point::At | Point::Near if self.secondary.is_none() => State::Point,
+                    Point::At | Point::Near => {
                         self.ranges.clear();
                         self.ranges.push(KeyRange { holds: Holds::Row, ..bounds::whole(self.key.clone()) });
                         State::Ranges { scan: None, next: 0, reverse: false }

@@ -22,12 +22,15 @@ pub(super) struct Found {
 }
 
 /// The table whose rows are sought, and what is known when they are.
+#[derive(Clone, Copy)]
 pub(super) struct Target<'a> {
     pub table: &'a TableDef,
     pub slot: u16,
     pub known: &'a dyn Fn(u16) -> bool,
     /// The table is opened once: then a query may say which values are sought.
     pub once: bool,
+    /// Columns of bits are sought by the bytes of a constant text, as MariaDB stores it in such a column.
+    pub by_bytes: bool,
 }
 
 impl Target<'_> {
@@ -40,7 +43,11 @@ impl Target<'_> {
                 self.between(*by, value, low, high, number, out);
             }
             Node::In { negated: false, by, value, list, .. } => {
-                if let Some(column) = self.column(value, *by, true)
+                if let ([only], Some(column)) = (&list[..], self.column(value, *by, true))
+                    && self.bits_of(column, only).is_some()
+                {
+                    self.comparison(CompareOp::Eq, *by, value, only, number, out);
+                } else if let Some(column) = self.column(value, *by, true)
                     && list.iter().all(|e| self.is_known(e))
                 {
                     out.push(Found {
@@ -105,8 +112,13 @@ impl Target<'_> {
             if !self.is_known(value) {
                 continue;
             }
-            let value = value.clone();
+            let text = self.bits_of(column, value);
+            let (value, whole) = match text {
+                Some(text) => (text.clone(), equality),
+                None => (value.clone(), true),
+            };
             let condition = match op {
+                CompareOp::NullSafeEq if text.is_some() && !value.nullable => PartCondition::Equal(value),
                 CompareOp::Eq => PartCondition::Equal(value),
                 CompareOp::NullSafeEq => PartCondition::NullSafeEqual(value),
                 CompareOp::Lt => PartCondition::Range { lower: None, upper: Some((value, false)) },
@@ -115,8 +127,14 @@ impl Target<'_> {
                 CompareOp::Ge => PartCondition::Range { lower: Some((value, true)), upper: None },
                 CompareOp::Ne => continue,
             };
-            out.push(Found { column, condition, predicate, whole: true });
+            out.push(Found { column, condition, predicate, whole });
         }
+    }
+
+    /// The constant text that a column of bits is compared with. By an index its bytes are sought, although it is compared as a number.
+    fn bits_of<'e>(&self, column: usize, value: &'e Expr) -> Option<&'e Expr> {
+        let is_bits = self.table.columns[column].ty.kind == TypeKind::Bit;
+        text_behind(value).filter(|text| self.by_bytes && is_bits && text.is_constant())
     }
 
     fn between(
@@ -129,10 +147,12 @@ impl Target<'_> {
         out: &mut Vec<Found>,
     ) {
         let Some(column) = self.column(value, by, false) else { return };
-        let bound = |e: &Expr| self.is_known(e).then(|| (e.clone(), true));
-        let (lower, upper) = (bound(low), bound(high));
+        let bits = [low, high].map(|e| self.bits_of(column, e));
+        let bound =
+            |e: &Expr, bits: Option<&Expr>| self.is_known(e).then(|| (bits.unwrap_or(e).clone(), true));
+        let (lower, upper) = (bound(low, bits[0]), bound(high, bits[1]));
         if lower.is_some() || upper.is_some() {
-            let whole = lower.is_some() && upper.is_some();
+            let whole = lower.is_some() && upper.is_some() && bits.iter().all(Option::is_none);
             out.push(Found { column, condition: PartCondition::Range { lower, upper }, predicate, whole });
         }
     }
@@ -159,6 +179,15 @@ impl Target<'_> {
         let mut known = true;
         walk::for_each_column(operand, &mut |slot, _| known &= slot != self.slot && (self.known)(slot));
         known
+    }
+}
+
+/// The text that an expression converts.
+fn text_behind(expr: &Expr) -> Option<&Expr> {
+    match &expr.node {
+        _ if expr.ty.is_string() => Some(expr),
+        Node::Once(_, inner) | Node::Convert(inner) => text_behind(inner),
+        _ => None,
     }
 }
 

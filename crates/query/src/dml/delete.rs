@@ -193,7 +193,7 @@ fn direct(
     let (Some(index), Some(key)) = (table.clustered_index(), plan.targets.point()) else { return Ok(None) };
     let mut primary = std::mem::take(&mut session.scratch.key);
     match encode_point(index, key, session, Frame { params, ..Frame::EMPTY }, &mut primary)? {
-        Point::Unknown => return Ok(None),
+        Point::Unknown | Point::Near => return Ok(None),
         Point::Nothing => return Ok(Some(0)),
         Point::At => {}
     }

@@ -248,7 +248,7 @@ impl Work<'_> {
         let mut primary = std::mem::take(&mut session.scratch.key);
         let frame = Frame { params, ..Frame::EMPTY };
         match encode_point(index, key, session, frame, &mut primary)? {
-            Point::Unknown => return Ok(false),
+            Point::Unknown | Point::Near => return Ok(false),
             Point::Nothing => {
                 session.scratch.key = primary;
                 return Ok(true);
