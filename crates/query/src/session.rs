@@ -146,6 +146,8 @@ pub struct SessionVars {
     pub insert_id: Option<u64>,
     /// `sort_buffer_size`, bytes.
     pub sort_buffer_bytes: u64,
+    /// `max_sort_length`: bytes of a value that ORDER BY compares.
+    pub max_sort_length: u32,
     /// `tmp_memory_table_size`, bytes: hash aggregation and joins.
     pub tmp_memory_bytes: u64,
     /// `tmp_disk_table_size`, bytes: what such a table may take in a file.
@@ -226,6 +228,7 @@ impl Default for SessionVars {
             auto_increment_lock_mode: 1,
             insert_id: None,
             sort_buffer_bytes: 2 << 20,
+            max_sort_length: 1024,
             tmp_memory_bytes: 16 << 20,
             tmp_disk_bytes: u64::MAX,
             session_bytes_max: i64::MAX as u64,

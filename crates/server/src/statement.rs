@@ -8,7 +8,7 @@ use keel_base::{SqlError, SqlResult, code, errors};
 use keel_query::account::{Privileges, see};
 use keel_query::{Plan, ResultColumns};
 use keel_runtime::heap;
-use keel_sql::ast::{ExplainTarget, Expr, FlushKind, SetItem, ShowKind, Statement, Xa};
+use keel_sql::ast::{ExplainTarget, Expr, FlushKind, InsertSource, SetItem, ShowKind, Statement, Xa};
 use keel_sql::{AsSent, ParseOptions};
 use keel_value::collation::{self, Charset, CollationId};
 use keel_value::{SqlMode, Value};
@@ -355,15 +355,39 @@ pub fn warn_of_text(core: &mut Core, statement: &Statement) {
     core.sql.diagnostics.push_first(warning.into(), max);
 }
 
-/// Checks what MariaDB checks of SET STATEMENT while it reads it.
-fn check_with(statement: &Statement) -> SqlResult<()> {
+/// Checks what MariaDB checks of SET and SHOW CREATE when they are prepared.
+fn check_as_prepared(core: &mut Core, statement: &Statement) -> SqlResult<()> {
     match statement {
+        Statement::Set(items) => set::check_names(items).and_then(|()| set::check_scopes(items)),
         Statement::SetStatement { variables, statement } => {
             set::check_for_statement(variables)?;
-            check_with(statement)
+            set::check_scopes(variables)?;
+            check_as_prepared(core, statement)
         }
+        Statement::Show(what) => show::check(core, what),
+        Statement::CreateTable(create) => core.state.database().check_sequence(&core.sql, create),
         _ => Ok(()),
     }
+}
+
+/// Whether a statement without a plan reads tables, so that preparing it forgets earlier warnings.
+fn names_tables(statement: &Statement) -> bool {
+    match statement {
+        Statement::Insert(_) | Statement::LockTables { .. } | Statement::Describe { .. } => true,
+        Statement::Show(show) => show::reads_tables(&show.what),
+        _ => false,
+    }
+}
+
+/// Whether PREPARE leaves an error of an INSERT from a query to the execution: of the columns that are filled, not of the
+/// query.
+fn is_for_execution(core: &mut Core, statement: &Statement, params: usize, error: &SqlError) -> bool {
+    let Statement::Insert(insert) = statement else { return false };
+    let InsertSource::Query(query) = &insert.source else { return false };
+    let of_columns = [code::BAD_FIELD, code::FIELD_SPECIFIED_TWICE, code::WRONG_VALUE_COUNT_ON_ROW];
+    let database = core.state.database().clone();
+    let query = || Arc::new(Statement::Query(query.clone()));
+    of_columns.contains(&error.code) && database.prepare(&mut core.sql, query(), params as u32).is_ok()
 }
 
 /// Prepares the one statement of a text.
@@ -382,7 +406,7 @@ pub fn prepare(core: &mut Core, text: &[u8]) -> SqlResult<Prepared> {
     if u16::try_from(params).is_err() {
         return Err(errors::ps_many_param());
     }
-    check_with(&parsed.statement)?;
+    check_as_prepared(core, &parsed.statement)?;
     if matches!(
         parsed.statement,
         Statement::Prepare { .. }
@@ -393,7 +417,14 @@ pub fn prepare(core: &mut Core, text: &[u8]) -> SqlResult<Prepared> {
         return Err(errors::unsupported_ps());
     }
     check_sources(core, &parsed.statement, params)?;
-    let source = source_of(core, Arc::new(parsed.statement), params)?;
+    if names_tables(&parsed.statement) {
+        core.sql.diagnostics.clear();
+    }
+    let statement = Arc::new(parsed.statement);
+    let source = match source_of(core, statement.clone(), params) {
+        Err(error) if is_for_execution(core, &statement, params, &error) => Source::Server(statement),
+        source => source?,
+    };
     if let Source::Plan(plan) = &source {
         plan.note_heap(heap_start);
         check_plan(core, plan)?;

@@ -76,6 +76,7 @@ impl Database {
         create: &ast::CreateTable,
         params: &[Value],
     ) -> SqlResult<Completion> {
+        self.check_sequence(session, create)?;
         if create.temporary {
             return self.create_temporary(session, create, params);
         }
@@ -87,6 +88,13 @@ impl Database {
                 done => return done,
             }
         }
+    }
+
+    /// 4085 where the options of a new sequence do not fit together.
+    pub fn check_sequence(&self, session: &Session, create: &ast::CreateTable) -> SqlResult<()> {
+        let Some(options) = &create.sequence else { return Ok(()) };
+        let schema = schema_of(session, &create.name)?;
+        sequence::made(session, (schema, &create.name.name), options).map(|_| ())
     }
 
     /// One attempt. 1050 although the statement minds no table of that name says that another session was faster.
@@ -324,9 +332,8 @@ impl Database {
         if let Some(like) = &create.like {
             self.find_table(session, like)?;
         }
-        if let Some(options) = &create.sequence {
+        if create.sequence.is_some() {
             refuse_sequence_engine(&create.options)?;
-            sequence::made(session, (&existing.schema, &create.name.name), options)?;
         }
         let Some(select) = &create.select else { return Ok(()) };
         let catalog = self.catalog_of(session);

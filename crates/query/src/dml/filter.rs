@@ -17,7 +17,7 @@ use crate::catalog::TableDef;
 use crate::counts::Counts;
 use crate::expr::frame::{Kept, once_cells};
 use crate::expr::{EvalContext, Expr, Frame, Node, RowSlot};
-use crate::select::ordinal;
+use crate::select::{encode_sort_part, ordinal};
 use crate::session::Session;
 use crate::sort::Sorter;
 
@@ -338,13 +338,14 @@ impl Targets {
     }
 
     fn sort_key(&self, session: &mut Session, frame: Frame<'_>, out: &mut Vec<u8>) -> SqlResult<()> {
+        let most = session.vars.max_sort_length;
         for (expr, desc) in &self.order {
             let value = expr.eval(&mut EvalContext::new(session, frame))?;
             if expr.ty.class() == Class::Null {
                 continue;
             }
             let part = key::KeyPart { descending: *desc, ..key::KeyPart::new(expr.ty.clone(), true) };
-            part.encode(value.as_ref(), out);
+            encode_sort_part(&part, value.as_ref(), most, std::iter::once(&part), out);
         }
         Ok(())
     }

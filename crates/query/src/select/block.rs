@@ -13,7 +13,7 @@ use keel_value::{Cell, SqlType, TypeKind, Value, key};
 use smallvec::SmallVec;
 
 use super::carry::{Carry, stored_type};
-use super::frame::{FrameBuffer, RowPacker, encode_key_part};
+use super::frame::{FrameBuffer, RowPacker, encode_key_part, encode_sort_part};
 use super::loose::{Loose, ROWS_BEFORE_JUMP};
 use super::{Limits, RowOutput};
 use crate::aggregate::AggregateCall;
@@ -449,12 +449,18 @@ impl Block {
         Ok(())
     }
 
+    /// The parts of the sort key.
+    fn sort_parts(&self) -> impl Iterator<Item = &key::KeyPart> {
+        self.order.iter().map(|key| &key.part)
+    }
+
     /// Appends a row's sort key.
     fn sort_key(&self, session: &mut Session, frame: &FrameBuffer<'_>, out: &mut Vec<u8>) -> SqlResult<()> {
+        let most = session.vars.max_sort_length;
         let mut cx = EvalContext::new(session, frame.view());
         for sort_key in &self.order {
             let cell = sort_key.expr.eval(&mut cx)?;
-            encode_key_part(&sort_key.part, cell.as_ref(), out);
+            encode_sort_part(&sort_key.part, cell.as_ref(), most, self.sort_parts(), out);
         }
         Ok(())
     }
@@ -467,6 +473,7 @@ impl Block {
         packer: &mut RowPacker<'_>,
         sorter: &mut Sorter,
     ) -> SqlResult<()> {
+        let most = session.vars.max_sort_length;
         let mut cx = EvalContext::new(session, frame.view());
         let mut values: Vec<Value> = Vec::with_capacity(self.project.len());
         for expr in &self.project {
@@ -475,8 +482,13 @@ impl Block {
         let fill_key = |out: &mut Vec<u8>| {
             for key in &self.order {
                 match key.item {
-                    Some(item) => encode_key_part(&key.part, values[item].as_ref(), out),
-                    None => encode_key_part(&key.part, key.expr.eval(&mut cx)?.as_ref(), out),
+                    Some(item) => {
+                        encode_sort_part(&key.part, values[item].as_ref(), most, self.sort_parts(), out);
+                    }
+                    None => {
+                        let cell = key.expr.eval(&mut cx)?;
+                        encode_sort_part(&key.part, cell.as_ref(), most, self.sort_parts(), out);
+                    }
                 }
             }
             Ok(())

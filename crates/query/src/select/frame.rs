@@ -2,10 +2,12 @@
 
 use std::cell::OnceCell;
 
+use keel_value::collation;
 use keel_value::key::KeyPart;
 use keel_value::row::{self, Layout};
 use keel_value::temporal::Utc;
-use keel_value::{Cell, Date, SqlMode, SqlType, Value, ValueRef, convert};
+use keel_value::types::Class;
+use keel_value::{Cell, CollationId, Date, SqlMode, SqlType, Value, ValueRef, convert};
 
 use super::carry::fits;
 use crate::expr::frame::{Kept, once_cells};
@@ -100,6 +102,88 @@ pub(crate) fn encode_key_part(part: &KeyPart, value: ValueRef<'_>, out: &mut Vec
     } else {
         part.encode(reshape(value, &part.ty).as_ref(), out);
     }
+}
+
+/// Appends one part of the key of ORDER BY. `max_sort_length` bounds what counts of a text or of bytes; `parts` are all
+/// parts of the key.
+#[inline]
+pub(crate) fn encode_sort_part<'p>(
+    part: &KeyPart,
+    value: ValueRef<'_>,
+    most: u32,
+    parts: impl Iterator<Item = &'p KeyPart>,
+    out: &mut Vec<u8>,
+) {
+    match value {
+        ValueRef::Bytes(bytes) if part.ty.is_string() && part.ty.collation == CollationId::BINARY => {
+            encode_sort_bytes(part, bytes, most, out);
+        }
+        // No limit is less than a quarter of `max_sort_length`, in characters.
+        ValueRef::Bytes(bytes) if part.ty.is_string() && bytes.len() > most as usize / 4 => {
+            let cut = cut_for_sort(part.ty.collation, bytes, most, parts);
+            encode_key_part(part, ValueRef::Bytes(cut), out);
+        }
+        _ => encode_key_part(part, value, out),
+    }
+}
+
+/// Bytes of a binary type are compared up to the limit, less the bytes of a length, and then by their length.
+fn encode_sort_bytes(part: &KeyPart, bytes: &[u8], most: u32, out: &mut Vec<u8>) {
+    let suffix = match part.ty.length {
+        ..0x100 => 1,
+        0x100..0x1_0000 => 2,
+        0x1_0000..0x100_0000 => 3,
+        _ => 4,
+    };
+    let kept = most.saturating_sub(suffix);
+    let is_longer = part.ty.length > kept;
+    let cut = if is_longer { &bytes[..bytes.len().min(kept as usize)] } else { bytes };
+    encode_key_part(part, ValueRef::Bytes(cut), out);
+    if is_longer {
+        let length = bytes.len() as u32;
+        out.extend_from_slice(&if part.descending { !length } else { length }.to_be_bytes());
+    }
+}
+
+/// What counts of a text. MariaDB keeps weights in short keys, and the text itself in long ones.
+fn cut_for_sort<'b, 'p>(
+    collation: CollationId,
+    bytes: &'b [u8],
+    most: u32,
+    parts: impl Iterator<Item = &'p KeyPart>,
+) -> &'b [u8] {
+    let charset = collation.charset();
+    let name = collation.name();
+    let simple = ["_general_ci", "_general_nopad_ci", "_bin", "_nopad_bin"];
+    let chars = if charset.is_unicode() && !simple.iter().any(|end| name.ends_with(end)) {
+        most / WEIGHT_BYTES
+    } else if parts.map(|part| sort_bytes(part, most)).sum::<u32>() >= PACKED_BYTES_MIN {
+        let mut end = bytes.len().min(most as usize);
+        while charset.is_utf8() && end < bytes.len() && bytes[end] & 0xC0 == 0x80 {
+            end -= 1;
+        }
+        return &bytes[..end];
+    } else {
+        most.div_ceil(charset.max_bytes())
+    };
+    collation::substring(collation, bytes, 0, chars as usize)
+}
+
+/// Bytes of a weight of the Unicode Collation Algorithm.
+const WEIGHT_BYTES: u32 = 2;
+
+/// Bytes of a key from which on MariaDB keeps texts in it.
+const PACKED_BYTES_MIN: u32 = 132;
+
+/// Bytes of a part in MariaDB's sort keys, about.
+fn sort_bytes(part: &KeyPart, most: u32) -> u32 {
+    let ty = &part.ty;
+    let bytes = match ty.class() {
+        Class::String if ty.is_blob() => ty.length.min(most),
+        Class::String => ty.length.saturating_mul(ty.collation.charset().max_bytes()).min(most),
+        _ => 8,
+    };
+    bytes + u32::from(part.nullable)
 }
 
 /// A value in the shape that a type is stored in, where an expression gave another one.

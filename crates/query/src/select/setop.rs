@@ -18,7 +18,7 @@ use keel_value::{SqlType, TypeKind, Value, ValueRef, collation};
 use super::block::{Block, SortKey};
 use super::carry::{result_layout, stored_type};
 use super::difference::{Difference, give_rest};
-use super::frame::{FrameBuffer, RowPacker, encode_key_part};
+use super::frame::{FrameBuffer, RowPacker, encode_key_part, encode_sort_part};
 use super::from::local_type;
 use super::{Body, Limits, RowOutput, SelectPlan, build, run};
 use crate::aggregate::AggregateKind;
@@ -724,10 +724,12 @@ impl SetPlan {
                 packer.pack(row, &mut packed);
                 self.fill(&mut frame.slots[0], &packed);
                 let append_key = |out: &mut Vec<u8>| {
+                    let most = session.vars.max_sort_length;
                     let mut cx = EvalContext::new(session, frame.view());
                     for key in &self.order {
                         let cell = key.expr.eval(&mut cx)?;
-                        encode_key_part(&key.part, cell.as_ref(), out);
+                        let parts = self.order.iter().map(|key| &key.part);
+                        encode_sort_part(&key.part, cell.as_ref(), most, parts, out);
                     }
                     Ok(())
                 };

@@ -288,6 +288,10 @@ impl ClientSession {
         form: Form,
         depth: usize,
     ) -> SqlResult<()> {
+        if !statement::is_servers(statement) {
+            // Its errors were left to the execution.
+            return self.run_tree(conn, statement.clone(), params, form, depth);
+        }
         self.core.sql.no_index_used = false;
         let outcome = statement::run(&mut self.core, statement, params);
         let shows_status = statement::shows_status(statement);

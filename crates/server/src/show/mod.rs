@@ -142,6 +142,31 @@ pub fn run(core: &mut Core, show: &Show, params: &[Value]) -> SqlResult<Rows> {
     }
 }
 
+/// Whether a SHOW reads tables of `information_schema`.
+pub fn reads_tables(what: &ShowKind) -> bool {
+    matches!(
+        what,
+        ShowKind::Databases
+            | ShowKind::Tables { .. }
+            | ShowKind::Triggers { .. }
+            | ShowKind::Events { .. }
+            | ShowKind::TableStatus { .. }
+            | ShowKind::OpenTables { .. }
+            | ShowKind::Columns { .. }
+            | ShowKind::Indexes(_)
+    )
+}
+
+/// Checks a SHOW that is prepared: SHOW CREATE of a table, view or sequence opens it.
+pub fn check(core: &mut Core, show: &Show) -> SqlResult<()> {
+    match &show.what {
+        what @ (ShowKind::CreateTable(_) | ShowKind::CreateView(_) | ShowKind::CreateSequence(_)) => {
+            rows_of(core, what).map(|_| ())
+        }
+        _ => Ok(()),
+    }
+}
+
 fn counter(what: &ShowKind) -> Option<Counter> {
     Some(match what {
         ShowKind::Databases => Counter::ShowDatabases,

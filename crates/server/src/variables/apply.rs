@@ -130,6 +130,7 @@ pub fn session(vars: &mut SessionVars, name: &str, setting: &Setting) {
         "max_error_count" => vars.max_error_count = setting.as_u64() as usize,
         "max_join_size" => vars.max_join_size = setting.as_u64(),
         "max_session_mem_used" => vars.session_bytes_max = setting.as_u64(),
+        "max_sort_length" => vars.max_sort_length = setting.as_u64() as u32,
         "max_statement_time" => vars.max_statement_time = (setting.as_f64() * 1e6) as u64,
         "old_mode" => {
             let mut words = setting.as_text().split(',');

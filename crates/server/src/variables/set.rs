@@ -54,6 +54,7 @@ enum Change {
 
 /// Runs SET.
 pub fn run(core: &mut Core, items: &[SetItem], params: &[Value]) -> SqlResult<()> {
+    check_names(items)?;
     let mut changes = Vec::new();
     for item in items {
         check(core, item, params, &mut changes)?;
@@ -64,10 +65,7 @@ pub fn run(core: &mut Core, items: &[SetItem], params: &[Value]) -> SqlResult<()
 fn check(core: &mut Core, item: &SetItem, params: &[Value], changes: &mut Vec<Change>) -> SqlResult<()> {
     match item {
         SetItem::SysVar { scope, instance, name, value } => {
-            let id = match instance {
-                Some(instance) => key_caches::find(instance, name)?,
-                None => table().find(name).ok_or_else(|| errors::unknown_system_variable(name))?,
-            };
+            let id = variable_of(instance.as_deref(), name)?;
             if let Some(warning) = deprecation(table().get(id)) {
                 core.sql.warn(warning);
             }
@@ -182,14 +180,42 @@ const NOT_FOR_STATEMENTS: &[&str] = &[
     "wait_timeout",
 ];
 
+/// The variable that an item of SET names.
+fn variable_of(instance: Option<&str>, name: &str) -> SqlResult<VarId> {
+    match instance {
+        Some(instance) => key_caches::find(instance, name),
+        None => table().find(name).ok_or_else(|| errors::unknown_system_variable(name)),
+    }
+}
+
+/// Checks the names of variables, character sets and collations, before any value is worked out.
+pub fn check_names(items: &[SetItem]) -> SqlResult<()> {
+    let charset = |name: &str| Charset::by_name(name).ok_or_else(|| errors::unknown_character_set(name));
+    items.iter().try_for_each(|item| match item {
+        SetItem::SysVar { instance, name, .. } => variable_of(instance.as_deref(), name).map(|_| ()),
+        SetItem::Charset(Some(name)) => charset(name).map(|_| ()),
+        SetItem::Names { charset: Some(name), collation } => match (charset(name)?, collation) {
+            (found, Some(collation)) => collation::named_of(collation, found).map(|_| ()),
+            _ => Ok(()),
+        },
+        _ => Ok(()),
+    })
+}
+
+/// Checks that the items may set their variables as they ask, globally or in the session.
+pub fn check_scopes(items: &[SetItem]) -> SqlResult<()> {
+    items.iter().try_for_each(|item| match item {
+        SetItem::SysVar { scope, instance, name, .. } => {
+            check_scope(table().get(variable_of(instance.as_deref(), name)?), *scope).map(|_| ())
+        }
+        _ => Ok(()),
+    })
+}
+
 /// Refuses what SET STATEMENT does not take: unknown variables (1193), values that read tables (1970), and some variables
 /// (1971).
 pub fn check_for_statement(items: &[SetItem]) -> SqlResult<()> {
-    for item in items {
-        if let SetItem::SysVar { instance: None, name, .. } = item {
-            table().find(name).ok_or_else(|| errors::unknown_system_variable(name))?;
-        }
-    }
+    check_names(items)?;
     let reads = |item: &SetItem| match item {
         SetItem::SysVar { value: Some(value), .. } => value.reads_tables() || value.has_sequence(),
         _ => false,

@@ -158,6 +158,12 @@ const PROBES: &[Probe] = &[
         "SELECT '$'; SELECT COUNT(*) > 0 FROM mysql.general_log WHERE argument LIKE '%''$''%' AND argument NOT LIKE '%LIKE%'",
     ),
     (
+        "max_sort_length",
+        ["64", "1024"],
+        "CREATE OR REPLACE TABLE $ (a INT, b TEXT); INSERT INTO $ VALUES (1, CONCAT(REPEAT('x', 64), 'b')), \
+         (2, CONCAT(REPEAT('x', 64), 'a')); SET {name}={}; SELECT a FROM $ ORDER BY b, a",
+    ),
+    (
         "sql_log_off",
         ["0", "1"],
         "SET GLOBAL general_log=1; SET {name}={}; SELECT '${}'; \
