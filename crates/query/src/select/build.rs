@@ -14,8 +14,8 @@ use super::block::{Block, SortKey};
 use super::carry::{Carry, result_layout, stored_type};
 use super::from::{self, From};
 use super::group::{
-    carry_of, check_full_grouping, group_plan, is_order_of, mark_needed, ordering_index, place_aggregates,
-    place_keys, reads_from,
+    KeyPlace, carry_of, check_full_grouping, group_plan, is_order_of, mark_needed, ordering_index,
+    place_aggregates, place_key_columns, place_keys, reads_from,
 };
 use super::loose::Loose;
 use super::metadata::{
@@ -146,6 +146,8 @@ pub(super) struct Bound {
     pub items: Vec<Item>,
     pub conditions: Vec<Expr>,
     pub group_by: Vec<Expr>,
+    /// For each key of WITH ROLLUP how it is found in the select list.
+    pub rolled_items: Vec<RolledItem>,
     pub having: Vec<Expr>,
     pub windows: Vec<BoundWindow>,
     pub order: Vec<(Expr, bool)>,
@@ -220,13 +222,14 @@ pub(super) fn bind_parts(
     });
     binder.pins_literals = pins;
     let ((group_by, having, mut order), windows) = rest?;
+    let rolled_items = if select.rollup { rolled_items(binder, select, &items, &group_by) } else { Vec::new() };
     let is_plain = group_by.is_empty() && binder.scope().aggregates.is_empty() && !select.options.distinct;
     if order.is_empty() && is_plain && binder.reads.is_empty() {
         order = std::mem::take(&mut from.order);
     }
     recursive::check_use(&from, binder, !binder.scope().aggregates.is_empty() || !windows.is_empty())?;
     let (limit, offset) = bind_limit(binder, limit)?;
-    Ok(Bound { ties, from, items, conditions, group_by, having, windows, order, limit, offset })
+    Ok(Bound { ties, from, items, conditions, group_by, rolled_items, having, windows, order, limit, offset })
 }
 
 /// The slot of window functions' results, behind the groups'; the next one takes their keys.
@@ -378,6 +381,42 @@ fn bind_grouping(
     Ok((group_by, having, keys))
 }
 
+/// A key of WITH ROLLUP.
+pub(super) struct RolledItem {
+    /// The select item that it names: by its place or name, else the first that is the same.
+    item: Option<usize>,
+    /// It is a column of a table or a view, which parts of other select items may be too.
+    pub is_column: bool,
+}
+
+fn rolled_items(
+    binder: &mut Binder<'_>,
+    select: &Select,
+    items: &[Item],
+    keys: &[Expr],
+) -> Vec<RolledItem> {
+    let mut named = Vec::with_capacity(keys.len());
+    for (item, key) in select.group_by.iter().zip(keys) {
+        if let Some(place) = ordinal(binder, &item.expr) {
+            let item = usize::try_from(place - 1).ok();
+            named.push(RolledItem { item, is_column: key.as_any_column().is_some() });
+            continue;
+        }
+        let is_key = |item: &Item| walk::same(&item.expr, key);
+        let by_name = match &item.expr {
+            Tree::Column(name) if name.table.is_none() => {
+                items.iter().position(|item| names::same(&item.name, &name.column) && is_key(item))
+            }
+            _ => None,
+        };
+        let of_view = |name| binder.scope().view_column(name).is_some();
+        let is_column =
+            key.as_any_column().is_some() || matches!(&item.expr, Tree::Column(name) if of_view(name));
+        named.push(RolledItem { item: by_name.or_else(|| items.iter().position(is_key)), is_column });
+    }
+    named
+}
+
 /// Whether a subquery within it reads aggregates of this query's groups.
 fn reads_groups(binder: &Binder<'_>, expr: &Expr) -> bool {
     let groups = binder.scope().group_slot;
@@ -438,8 +477,9 @@ pub(super) fn assemble(
     mut scope: Scope,
     lock: Option<&LockClause>,
 ) -> SqlResult<SelectPlan> {
-    let Bound { mut from, items, conditions, group_by, having, mut windows, order, limit, offset, ties } =
+    let Bound { mut from, items, conditions, group_by, having, mut windows, order, limit, offset, ties, .. } =
         bound;
+    let rolled_items = bound.rolled_items;
     let aggregates = std::mem::take(&mut scope.aggregates);
     let table_count = from.leaves.len();
     let group_slot = scope.group_slot.unwrap_or(table_count as u16);
@@ -490,11 +530,16 @@ pub(super) fn assemble(
     // DISTINCT over plain rows is grouping by all that is selected.
     let groups_distinct = select.options.distinct && !is_grouped && windows.is_empty();
     if select.rollup {
-        let rolled = project
-            .iter_mut()
-            .chain(&mut having)
-            .chain(windows.iter_mut().flat_map(BoundWindow::expressions_mut));
-        rolled.for_each(|expr| place_keys(expr, &group_by, group_slot, aggregates.len()));
+        let place = KeyPlace { slot: group_slot, first: aggregates.len() };
+        for (item, expr) in project.iter_mut().enumerate() {
+            match rolled_items.iter().rposition(|key| key.item == Some(item)) {
+                Some(key) => place.put(expr, key),
+                None if expr.as_any_column().is_some() => {}
+                None => place_key_columns(expr, &group_by, &rolled_items, place),
+            }
+        }
+        let rolled = having.iter_mut().chain(windows.iter_mut().flat_map(BoundWindow::expressions_mut));
+        rolled.for_each(|expr| place_keys(expr, &group_by, place));
         // What is computed from keys may be NULL; a key itself is described as its column.
         for (meta, expr) in columns.iter_mut().zip(&mut project) {
             if reads_from(expr, group_slot, aggregates.len()) {

@@ -5,6 +5,7 @@ use keel_value::TypeKind;
 use keel_value::key::KeyPart;
 
 use super::carry::{Carry, stored_type};
+use super::build::RolledItem;
 use super::from::{self, From};
 use crate::access::AccessPath;
 use crate::aggregate::AggregateCall;
@@ -54,14 +55,40 @@ pub(crate) fn place_aggregates(expr: &mut Expr, slot: u16) {
     });
 }
 
-/// Under WITH ROLLUP, makes keys columns of the grouped row: NULL where they are rolled up.
-pub(super) fn place_keys(expr: &mut Expr, keys: &[Expr], slot: u16, aggregates: usize) {
-    let Some(key) = keys.iter().position(|key| walk::same(key, expr)) else {
-        return walk::children_mut(expr, &mut |child| place_keys(child, keys, slot, aggregates));
-    };
-    let name = expr.as_column().map_or_else(|| "key".into(), |column| column.name.clone());
-    expr.node = Node::Column(ColumnRef { slot, column: (aggregates + key) as u16, name });
-    (expr.ty, expr.nullable) = (from::local_type(&expr.ty), true);
+/// Where the grouped row of WITH ROLLUP has its keys.
+#[derive(Clone, Copy)]
+pub(super) struct KeyPlace {
+    pub slot: u16,
+    /// The column of the first key.
+    pub first: usize,
+}
+
+impl KeyPlace {
+    /// Makes an expression the column of a key: NULL where it is rolled up.
+    pub fn put(self, expr: &mut Expr, key: usize) {
+        let name = expr.as_column().map_or_else(|| "key".into(), |column| column.name.clone());
+        expr.node = Node::Column(ColumnRef { slot: self.slot, column: (self.first + key) as u16, name });
+        (expr.ty, expr.nullable) = (from::local_type(&expr.ty), true);
+    }
+}
+
+/// Makes keys columns of the grouped row.
+pub(super) fn place_keys(expr: &mut Expr, keys: &[Expr], place: KeyPlace) {
+    match keys.iter().position(|key| walk::same(key, expr)) {
+        Some(key) => place.put(expr, key),
+        None => walk::children_mut(expr, &mut |child| place_keys(child, keys, place)),
+    }
+}
+
+/// Makes the columns within a select item that are keys columns of the grouped row. Of equal keys the last one counts. As in
+/// MariaDB other expressions that are keys stay, as do the operands of AND and OR.
+pub(super) fn place_key_columns(expr: &mut Expr, keys: &[Expr], named: &[RolledItem], place: KeyPlace) {
+    let is_key = |(key, named): (&Expr, &RolledItem)| named.is_column && walk::same(key, expr);
+    match keys.iter().zip(named).rposition(is_key) {
+        Some(key) => place.put(expr, key),
+        None if matches!(expr.node, Node::And(_) | Node::Or(_)) => {}
+        None => walk::children_mut(expr, &mut |child| place_key_columns(child, keys, named, place)),
+    }
 }
 
 /// Whether it reads columns of a slot from the given one on.
