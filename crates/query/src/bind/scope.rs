@@ -169,6 +169,8 @@ pub(crate) struct Place {
     pub in_aggregate: bool,
     /// Names of the select list are known there.
     pub sees_aliases: bool,
+    /// It is in HAVING.
+    pub in_having: bool,
 }
 
 /// What one query block sees.
@@ -433,6 +435,19 @@ impl Scope {
         Ok(column.filter(is_seen).map(|column| (column, false)))
     }
 
+    /// Whether subqueries in HAVING do not see a column of a table: the query is grouped, and the column is neither grouped by
+    /// nor selected. As in MariaDB columns of merged views are always seen.
+    fn hides_in_having(&self, column: &Expr) -> bool {
+        let is_column = |e: &Expr| crate::expr::walk::same(e, column);
+        let of_table = |slot: u16| self.tables.iter().any(|table| table.slot == slot && !table.is_hidden());
+        self.subquery_at.in_having
+            && column.as_any_column().is_some_and(|column| of_table(column.slot))
+            && !self.subquery_at.in_aggregate
+            && (!self.grouped.is_empty() || !self.aggregates.is_empty())
+            && !self.grouped.iter().any(is_column)
+            && !self.aliases.iter().any(|(_, e)| is_column(e))
+    }
+
     /// The select item that a clause names: the first that is no column, else a column; 1052 where different columns have
     /// that name.
     fn listed(&self, name: &ColumnName, clause: Clause) -> SqlResult<Option<&Expr>> {
@@ -584,7 +599,14 @@ impl Binder<'_> {
             return Ok(found.map(|(expr, _)| expr));
         }
         let found = match scope.column(name) {
-            Found::One(expr) => Some(expr),
+            Found::One(expr) => {
+                if level > 0 && !self.in_aggregate && scope.hides_in_having(&expr) {
+                    let whole = expr.as_any_column().filter(|_| clause != Clause::Having);
+                    let shown = whole.map_or_else(|| display(name), |column| column.name.replace('`', ""));
+                    return Err(errors::bad_field(shown, clause.words()));
+                }
+                Some(expr)
+            }
             Found::Ambiguous => return Err(errors::non_uniq(display(name), clause.words())),
             Found::Nothing => None,
         };

@@ -47,7 +47,12 @@ impl Binder<'_> {
         let takes_aggregates = clause.takes_aggregates() && scope.takes_aggregates;
         let place = std::mem::replace(
             &mut scope.subquery_at,
-            Place { takes_aggregates, in_aggregate, sees_aliases: clause.sees_aliases() },
+            Place {
+                takes_aggregates,
+                in_aggregate,
+                sees_aliases: clause.sees_aliases(),
+                in_having: clause == Clause::Having,
+            },
         );
         self.subquery_depth += 1;
         let planned = plan(self);

@@ -70,6 +70,13 @@ impl<'s, 'f> EvalContext<'s, 'f> {
         }
     }
 
+    /// An expression of a query further out, over that query's frame.
+    #[inline(never)]
+    fn above(&mut self, level: u16, expr: &'f Expr) -> SqlResult<Cell<'f>> {
+        let frame = self.frame.at(level);
+        expr.eval(&mut EvalContext::new(self.session, frame))
+    }
+
     /// The day that a time is counted from where it becomes a date.
     pub fn today(&mut self) -> Date {
         self.session.base_day()
@@ -137,10 +144,7 @@ impl Expr {
                 None => Err(errors::not_supported_yet("a parameter here")),
             },
             Node::Once(cell, inner) => cx.once(*cell, inner),
-            Node::Above { level, expr } => {
-                let frame = cx.frame.at(*level);
-                expr.eval(&mut EvalContext::new(cx.session, frame))
-            }
+            Node::Above { level, expr } => cx.above(*level, expr),
             Node::Outer { level, column } => Ok(Cell::Ref(cx.column(&cx.frame.at(*level), column, &self.ty))),
             Node::Compare { .. }
             | Node::And(_)

@@ -489,7 +489,7 @@ pub(super) fn assemble(
         items.into_iter().map(|item| (item.expr, item.name)).unzip();
     let is_grouped = !group_by.is_empty() || !aggregates.is_empty();
     if is_grouped && binder.cx.session.vars.sql_mode.has(SqlMode::ONLY_FULL_GROUP_BY) {
-        check_full_grouping(&group_by, &project, &order)?;
+        check_full_grouping(&group_by, &project, &order, &scope)?;
     }
     let mut columns: Vec<ColumnMeta> =
         project.iter().zip(names).map(|(e, n)| describe(e, n, &scope.tables)).collect();

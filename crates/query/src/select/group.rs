@@ -1,5 +1,7 @@
 //! Grouping of a SELECT: what GROUP BY allows, which columns its stages need, and where aggregates and keys stand.
 
+use std::sync::Arc;
+
 use keel_base::{SqlResult, errors};
 use keel_value::TypeKind;
 use keel_value::key::KeyPart;
@@ -9,40 +11,82 @@ use super::build::RolledItem;
 use super::from::{self, From};
 use crate::access::AccessPath;
 use crate::aggregate::AggregateCall;
+use crate::bind::{Scope, ScopeTable, ViewPart};
 use crate::catalog::{self, IndexDef};
 use crate::expr::print::AGGREGATE_NAME;
 use crate::expr::{ColumnRef, Expr, Node, walk};
 use crate::group::GroupPlan;
 use crate::join::{Source, order};
 
-/// ONLY_FULL_GROUP_BY: outside aggregates a selected expression is one of GROUP BY or reads columns of it alone; without
-/// GROUP BY it reads none, nor does ORDER BY.
+/// ONLY_FULL_GROUP_BY: outside aggregates a selected expression is one of GROUP BY or reads columns of it alone, also in its
+/// subqueries; without GROUP BY it reads none, nor does ORDER BY.
 pub(super) fn check_full_grouping(
     group_by: &[Expr],
     project: &[Expr],
     order: &[(Expr, bool)],
+    scope: &Scope,
 ) -> SqlResult<()> {
+    let ungrouped = |expr: &Expr| ungrouped_column(expr, group_by, scope);
     if group_by.is_empty() {
         let mut all = project.iter().chain(order.iter().map(|(e, _)| e));
-        let reads = all.any(|e| ungrouped_column(e, group_by).is_some());
+        let reads = all.any(|e| ungrouped(e).is_some());
         return if reads { Err(errors::mix_of_group_func_and_fields()) } else { Ok(()) };
     }
-    let listed = |item: &&Expr| !group_by.iter().any(|key| walk::same(key, item));
-    match project.iter().filter(listed).find_map(|item| ungrouped_column(item, group_by)) {
+    let is_item = |key: &Expr, item: &Expr| match (&key.node, &item.node) {
+        (Node::Subquery(key), Node::Subquery(item)) => Arc::ptr_eq(&key.plan, &item.plan),
+        _ => walk::same(key, item),
+    };
+    let listed = |item: &&Expr| !group_by.iter().any(|key| is_item(key, item));
+    match project.iter().filter(listed).find_map(ungrouped) {
         Some(name) => Err(errors::wrong_field_with_group(name.replace('`', ""))),
         None => Ok(()),
     }
 }
 
-/// The first column that an expression reads and that is not in GROUP BY itself.
-fn ungrouped_column<'e>(expr: &'e Expr, group_by: &[Expr]) -> Option<&'e str> {
+/// The name of the first column that an expression reads and that is not in GROUP BY itself.
+fn ungrouped_column(expr: &Expr, group_by: &[Expr], scope: &Scope) -> Option<Arc<str>> {
     if let Some(column) = expr.as_any_column() {
         let is_key = group_by.iter().any(|key| walk::same(key, expr));
-        return (!is_key).then_some(&*column.name);
+        return (!is_key).then(|| column.name.clone());
     }
     let mut found = None;
-    walk::children(expr, &mut |child| found = found.or_else(|| ungrouped_column(child, group_by)));
+    if let Node::Subquery(subquery) = &expr.node {
+        let own = subquery.reads.iter().filter(|(level, ..)| *level == 1);
+        found = own.copied().find_map(|(_, slot, column)| ungrouped_read((slot, column), group_by, scope));
+    }
+    walk::children(expr, &mut |child| {
+        if found.is_none() {
+            found = ungrouped_column(child, group_by, scope);
+        }
+    });
     found
+}
+
+/// The name of a column that a subquery reads and that is not in GROUP BY. Of a merged view also columns within keys count.
+fn ungrouped_read((slot, column): (u16, u16), group_by: &[Expr], scope: &Scope) -> Option<Arc<str>> {
+    let table = scope.tables.iter().find(|table| table.slot == slot)?;
+    let is_key = |key: &Expr| {
+        let mut reads = false;
+        walk::for_each_column(key, &mut |s, c| reads |= (s, c) == (slot, column));
+        reads && (table.is_hidden() || key.as_any_column().is_some())
+    };
+    if group_by.iter().any(is_key) {
+        return None;
+    }
+    let name = table.column(usize::from(column)).as_any_column().map(|column| column.name.clone())?;
+    // Of a merged view or derived table the name is its own.
+    let means = |meaning: &Expr| meaning.as_any_column().is_some_and(|c| (c.slot, c.column) == (slot, column));
+    let of_view = |table: &ScopeTable| {
+        let ViewPart::Whole(meanings) = &table.view else { return None };
+        let place = meanings.iter().position(means)?;
+        Some(format!("{}.{}", table.alias, table.columns[place].name).into())
+    };
+    if table.is_hidden() {
+        return scope.tables.iter().find_map(of_view).or(Some(name));
+    }
+    let renamed = table.def.as_ref().is_some_and(|def| def.name != table.name);
+    let own = renamed.then(|| format!("{}.{}", table.alias, table.columns[usize::from(column)].name).into());
+    Some(own.unwrap_or(name))
 }
 
 /// Aggregates become columns of the grouped row.
