@@ -222,7 +222,8 @@ pub(super) fn bind_parts(
     });
     binder.pins_literals = pins;
     let ((group_by, having, mut order), windows) = rest?;
-    let rolled_items = if select.rollup { rolled_items(binder, select, &items, &group_by) } else { Vec::new() };
+    let rolled_items =
+        if select.rollup { rolled_items(binder, select, &items, &group_by) } else { Vec::new() };
     let is_plain = group_by.is_empty() && binder.scope().aggregates.is_empty() && !select.options.distinct;
     if order.is_empty() && is_plain && binder.reads.is_empty() {
         order = std::mem::take(&mut from.order);
@@ -389,12 +390,7 @@ pub(super) struct RolledItem {
     pub is_column: bool,
 }
 
-fn rolled_items(
-    binder: &mut Binder<'_>,
-    select: &Select,
-    items: &[Item],
-    keys: &[Expr],
-) -> Vec<RolledItem> {
+fn rolled_items(binder: &mut Binder<'_>, select: &Select, items: &[Item], keys: &[Expr]) -> Vec<RolledItem> {
     let mut named = Vec::with_capacity(keys.len());
     for (item, key) in select.group_by.iter().zip(keys) {
         if let Some(place) = ordinal(binder, &item.expr) {
@@ -477,8 +473,9 @@ pub(super) fn assemble(
     mut scope: Scope,
     lock: Option<&LockClause>,
 ) -> SqlResult<SelectPlan> {
-    let Bound { mut from, items, conditions, group_by, having, mut windows, order, limit, offset, ties, .. } =
-        bound;
+    let Bound {
+        mut from, items, conditions, group_by, having, mut windows, order, limit, offset, ties, ..
+    } = bound;
     let rolled_items = bound.rolled_items;
     let aggregates = std::mem::take(&mut scope.aggregates);
     let table_count = from.leaves.len();

@@ -6,8 +6,8 @@ use keel_base::{SqlResult, errors};
 use keel_value::TypeKind;
 use keel_value::key::KeyPart;
 
-use super::carry::{Carry, stored_type};
 use super::build::RolledItem;
+use super::carry::{Carry, stored_type};
 use super::from::{self, From};
 use crate::access::AccessPath;
 use crate::aggregate::AggregateCall;
@@ -75,7 +75,8 @@ fn ungrouped_read((slot, column): (u16, u16), group_by: &[Expr], scope: &Scope) 
     }
     let name = table.column(usize::from(column)).as_any_column().map(|column| column.name.clone())?;
     // Of a merged view or derived table the name is its own.
-    let means = |meaning: &Expr| meaning.as_any_column().is_some_and(|c| (c.slot, c.column) == (slot, column));
+    let means =
+        |meaning: &Expr| meaning.as_any_column().is_some_and(|c| (c.slot, c.column) == (slot, column));
     let of_view = |table: &ScopeTable| {
         let ViewPart::Whole(meanings) = &table.view else { return None };
         let place = meanings.iter().position(means)?;
