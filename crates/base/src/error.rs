@@ -16,12 +16,20 @@ pub struct SqlError {
     pub sqlstate: &'static str,
     /// Text without number and state.
     pub message: Cow<'static, str>,
+    /// The error that this one hides; SHOW WARNINGS shows both.
+    pub cause: Option<Box<SqlError>>,
 }
 
 /// The result of anything that answers a client.
 pub type SqlResult<T> = Result<T, SqlError>;
 
 impl SqlError {
+    /// The same with what it hides: `error`, or what that hides itself.
+    pub fn caused_by(self, mut error: SqlError) -> SqlError {
+        let cause = error.cause.take().unwrap_or_else(|| Box::new(error));
+        SqlError { cause: Some(cause), ..self }
+    }
+
     /// An unknown column (1054) or table (1109) or an ambiguous column (1052) with the name of the clause replaced.
     pub fn in_clause(self, bound: &str, told: &str) -> SqlError {
         let message = match self.code {
@@ -100,7 +108,7 @@ macro_rules! catalogue {
                 #[cold]
                 #[allow(unused_variables)] // MariaDB takes arguments that some of its texts do not show.
                 pub fn $name($($arg: impl fmt::Display),*) -> SqlError {
-                    SqlError { code: $number, sqlstate: $state, message: Cow::Owned(format!($text)) }
+                    SqlError { code: $number, sqlstate: $state, message: Cow::Owned(format!($text)), cause: None }
                 }
             )*
         }

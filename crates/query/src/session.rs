@@ -852,6 +852,9 @@ impl Session {
 
     /// Adds an error to the diagnostics, once.
     pub fn push_error(&mut self, error: &SqlError) {
+        if let Some(cause) = &error.cause {
+            self.push_error(cause);
+        }
         let same =
             |w: &Warning| w.level == Level::Error && w.code == error.code && w.message == error.message;
         if self.diagnostics.stale || !self.diagnostics.warnings.iter().any(same) {

@@ -150,7 +150,9 @@ impl Database {
 
     /// A view as a table without rows: its columns; 1356 where it names what is not there.
     pub fn describe_view(&self, session: &Session, view: &Arc<View>) -> SqlResult<TableDef> {
-        self.describe_within(session, view, &mut Vec::new())
+        let described = self.describe_within(session, view, &mut Vec::new());
+        // SHOW COLUMNS does not show what is missing.
+        described.map_err(|error| keel_base::SqlError { cause: None, ..error })
     }
 
     /// The same for one that is named by those being described: an alias may be any view's name.

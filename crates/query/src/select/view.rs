@@ -128,7 +128,7 @@ fn within<T>(
     binder.pinned = pinned;
     binder.values_slot = values_slot;
     binder.whole_names = whole_names;
-    result.map_err(|error| if is_hidden(&error) { view.broken() } else { error })
+    result.map_err(|error| if is_hidden(&error) { view.broken().caused_by(error) } else { error })
 }
 
 /// Whether an error says something about what a view names, which is the view's own matter.

@@ -135,11 +135,15 @@ pub fn run(core: &mut Core, show: &Show, params: &[Value]) -> SqlResult<Rows> {
         }
         what => rows_of(core, what)?,
     };
-    match &show.filter {
-        None => Ok(rows),
-        Some(ShowFilter::Like(pattern)) => Ok(like(rows, &show.what, pattern)),
-        Some(ShowFilter::Where(condition)) => filter(core, rows, condition, params),
+    let shown = match &show.filter {
+        None => rows,
+        Some(ShowFilter::Like(pattern)) => like(rows, &show.what, pattern),
+        Some(ShowFilter::Where(condition)) => filter(core, rows, condition, params)?,
+    };
+    if matches!(show.what, ShowKind::TableStatus { .. }) {
+        tables::warn_of_broken_views(core, &shown);
     }
+    Ok(shown)
 }
 
 /// Whether a SHOW reads tables of `information_schema`.

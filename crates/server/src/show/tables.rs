@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use keel_base::{SqlError, SqlResult, code, errors};
+use keel_base::{Level, SqlError, SqlResult, Warning, code, errors};
 use keel_query::ColumnMeta;
 use keel_query::account::Privileges;
 use keel_query::account::see::{self, Denied};
@@ -167,6 +167,19 @@ fn bytes_of(value: &Value) -> &[u8] {
     match value {
         Value::Bytes(bytes) => bytes,
         _ => b"",
+    }
+}
+
+/// Warns of the broken views that SHOW TABLE STATUS shows: their comment is the error.
+pub fn warn_of_broken_views(core: &mut Core, rows: &Rows) {
+    const ENGINE: usize = 1;
+    const COMMENT: usize = 17;
+    for row in rows.rows.iter().filter(|row| row[ENGINE].is_null()) {
+        let Value::Bytes(comment) = &row[COMMENT] else { continue };
+        if **comment != *b"VIEW" {
+            let message = String::from_utf8_lossy(comment).into_owned().into();
+            core.sql.push_warning(Warning { level: Level::Warning, code: code::VIEW_INVALID, message });
+        }
     }
 }
 
