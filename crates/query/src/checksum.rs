@@ -69,7 +69,7 @@ fn columns() -> Arc<ResultColumns> {
         nullable: true,
         flags: bits,
         length: None,
-        as_number: false,
+        is_plain: false,
     };
     let text = SqlType::varchar(384, CollationId::UTF8MB4_GENERAL_CI).with_decimals(NOT_SPECIFIED);
     ResultColumns::new(vec![

@@ -74,7 +74,7 @@ fn columns() -> Arc<ResultColumns> {
         nullable: true,
         flags: 0,
         length: None,
-        as_number: false,
+        is_plain: false,
     };
     ResultColumns::new(vec![
         column("Table", 128),

@@ -28,8 +28,9 @@ pub struct ColumnMeta {
     pub flags: u16,
     /// Length on the wire where it is not the type's own.
     pub length: Option<u32>,
-    /// Values of ZEROFILL, YEAR and BIT go out as plain numbers, without the form of their type.
-    pub as_number: bool,
+    /// Values of ZEROFILL, YEAR and BIT go out as plain numbers and those of ENUM and SET as plain texts, without the form of their
+    /// type.
+    pub is_plain: bool,
 }
 
 /// The columns of a result, made once per plan.

@@ -99,7 +99,7 @@ pub fn message_in_results(message: &str, results: CollationId) -> Option<Vec<u8>
 fn sent_type(column: &ColumnMeta) -> Cow<'_, SqlType> {
     let ty = &column.ty;
     match ty.kind {
-        _ if !column.as_number => Cow::Borrowed(ty),
+        _ if !column.is_plain => Cow::Borrowed(ty),
         // As text in both protocols.
         TypeKind::Bit => Cow::Owned(SqlType::decimal(20, 0)),
         TypeKind::Year => Cow::Owned(SqlType { zerofill: false, ..SqlType::new(TypeKind::SmallInt) }),
@@ -127,6 +127,10 @@ pub fn wire_column(column: &ColumnMeta, results: CollationId, extended: bool) ->
     if !column.nullable {
         bits |= flags::NOT_NULL;
     }
+    let is_plain_text = column.is_plain && ty.has_members();
+    if is_plain_text {
+        bits &= !(flags::ENUM | flags::SET);
+    }
     let computed = column.org_name.is_empty();
     if computed {
         bits &= !flags::BLOB;
@@ -141,7 +145,11 @@ pub fn wire_column(column: &ColumnMeta, results: CollationId, extended: bool) ->
         org_name: column.org_name.to_string(),
         charset: ty.wire_charset(results),
         length: column.length.unwrap_or_else(|| ty.wire_length(results)),
-        type_code: if computed { computed_type(ty) } else { ty.wire_type() },
+        type_code: match computed {
+            _ if is_plain_text => type_code::VAR_STRING,
+            true => computed_type(ty),
+            false => ty.wire_type(),
+        },
         flags: bits,
         decimals: ty.wire_decimals(),
         extended: extended.then(|| extension(ty)),

@@ -716,7 +716,7 @@ pub(super) fn storable_result(ty: &SqlType, origin: Origin) -> SqlType {
         TypeKind::Char if origin == Origin::Computed => SqlType::varchar(ty.length, ty.collation),
         // A user variable keeps no dates and no members. MariaDB writes dates in latin1.
         TypeKind::Null if origin == Origin::Assigned => SqlType::varbinary(0),
-        _ if origin == Origin::Assigned && ty.has_members() => {
+        _ if matches!(origin, Origin::Assigned | Origin::Computed) && ty.has_members() => {
             SqlType::varchar(ty.display_length(), ty.collation)
         }
         _ if origin == Origin::Assigned && ty.is_temporal() => {

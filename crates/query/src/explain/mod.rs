@@ -342,7 +342,7 @@ fn described_as(columns: Vec<(&'static str, SqlType, bool)>) -> Arc<ResultColumn
                     _ => 0,
                 },
                 length: None,
-                as_number: false,
+                is_plain: false,
             })
             .collect(),
     )

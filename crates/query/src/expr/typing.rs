@@ -421,6 +421,11 @@ fn aggregate_kinds(parts: &[&Expr], connection: CollationId, op: &str) -> SqlRes
     let ty = match class {
         Class::String => {
             let (collation, derivation) = text_collation(&present, connection, op)?;
+            if let ([only], "UNION") = (&present[..], op)
+                && only.ty.has_members()
+            {
+                return Ok((only.ty.clone(), derivation));
+            }
             let length = |e: &&Expr| match collation {
                 CollationId::BINARY if is_column_text(&e.ty) => u64::from(e.ty.length),
                 CollationId::BINARY => text_octets(e),

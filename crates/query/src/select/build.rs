@@ -18,9 +18,7 @@ use super::group::{
     place_aggregates, place_key_columns, place_keys, reads_from,
 };
 use super::loose::Loose;
-use super::metadata::{
-    Passage, describe, goes_out_as_number, item_name, kept_for_windows, of_view, shortened,
-};
+use super::metadata::{Passage, describe, goes_out_plainly, item_name, kept_for_windows, of_view, shortened};
 use super::nothing::project_of_nothing;
 use super::{Body, CommonTable, ExplainFacts, SelectPlan, export, natural, recursive, semi, setop};
 use crate::access::KeyOrder;
@@ -494,12 +492,12 @@ pub(super) fn assemble(
     let by_keys = group_by.iter().any(|key| !key.is_constant()) && !select.rollup;
     let passage = Passage { holds_aggregates: by_keys || !windows.is_empty(), holds_items: is_held };
     for (meta, expr) in columns.iter_mut().zip(&project) {
-        meta.as_number = goes_out_as_number(expr, passage);
+        meta.is_plain = goes_out_plainly(expr, passage);
     }
     // Groups that come in an index's order need no temporary table.
     let aggregated: Vec<usize> = (0..project.len())
         .filter(|place| matches!(project[*place].node, Node::Aggregate(_)) && windows.is_empty())
-        .filter(|place| goes_out_as_number(&project[*place], Passage { holds_aggregates: false, ..passage }))
+        .filter(|place| goes_out_plainly(&project[*place], Passage { holds_aggregates: false, ..passage }))
         .collect();
     for (meta, of) in columns.iter_mut().zip(of_views) {
         of.into_iter().for_each(|(place, column)| of_view(meta, &scope.tables[place], column));
@@ -608,7 +606,7 @@ pub(super) fn assemble(
     let by_chance = group.as_ref().is_some_and(|plan| ordering_index(plan, &joined.source).is_some());
     let group = group.map(|plan| GroupPlan { streams: wished || by_chance, ..plan });
     if group.as_ref().is_some_and(|plan| plan.streams) {
-        aggregated.iter().for_each(|place| columns[*place].as_number = true);
+        aggregated.iter().for_each(|place| columns[*place].is_plain = true);
     }
     let loose = group.as_ref().filter(|_| by_chance && row_filter.is_empty());
     let loose = loose.and_then(|plan| Loose::new(plan, &joined.source));

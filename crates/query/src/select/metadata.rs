@@ -84,7 +84,7 @@ pub(super) fn describe(expr: &Expr, name: Arc<str>, tables: &[ScopeTable]) -> Co
         nullable: expr.nullable,
         flags: 0,
         length: None,
-        as_number: false,
+        is_plain: false,
     };
     let Some(column) = expr.as_any_column() else {
         meta.flags = computed_flags(expr);
@@ -184,11 +184,11 @@ pub(super) struct Passage {
     pub holds_items: bool,
 }
 
-/// Whether an item's value goes out as a plain number although its type has a form of its own (ZEROFILL, YEAR, BIT): only
-/// columns show it, of a table or of a temporary one. Aggregates and window functions are not placed yet.
-pub(super) fn goes_out_as_number(expr: &Expr, passage: Passage) -> bool {
+/// Whether an item's value goes out as a plain number or text although its type has a form of its own (ZEROFILL, YEAR, BIT, ENUM,
+/// SET): only columns show it, of a table or of a temporary one. Aggregates and window functions are not placed yet.
+pub(super) fn goes_out_plainly(expr: &Expr, passage: Passage) -> bool {
     let ty = &expr.ty;
-    if !ty.zerofill && !ty.is_octets_of_bits() && ty.kind != TypeKind::Year {
+    if !ty.zerofill && !ty.is_octets_of_bits() && ty.kind != TypeKind::Year && !ty.has_members() {
         return false;
     }
     match expr.node {

@@ -164,7 +164,7 @@ pub(super) fn plan(
     let (types, derivations) = common_types(binder, &root)?;
     convert(&mut root, &types);
     for (meta, (ty, nullable)) in columns.iter_mut().zip(&types) {
-        meta.as_number = false;
+        meta.is_plain = false;
         meta.ty = ty.clone();
         meta.nullable = *nullable;
         meta.flags = 0;
@@ -177,9 +177,10 @@ pub(super) fn plan(
     if order.is_empty() && matches!(root, Part::Chain { .. }) && root.is_union_all() {
         for meta in &mut columns {
             meta.org_name = "".into();
-            if meta.ty.is_string() {
+            meta.is_plain = meta.ty.has_members();
+            if meta.ty.is_string() || meta.is_plain {
                 meta.ty.decimals = NOT_SPECIFIED;
-            } else if !meta.ty.has_members() && !meta.ty.is_fixed() {
+            } else if !meta.ty.is_fixed() {
                 meta.flags = flags::BINARY;
             }
         }

@@ -120,6 +120,6 @@ fn column(name: &str, ty: SqlType, nullable: bool) -> ColumnMeta {
         nullable,
         flags: flags::NO_DEFAULT_VALUE,
         length: None,
-        as_number: false,
+        is_plain: false,
     }
 }

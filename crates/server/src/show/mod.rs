@@ -66,7 +66,7 @@ impl Rows {
                 ty: if ty.is_string() { ty.with_decimals(NOT_SPECIFIED) } else { ty },
                 nullable,
                 length: None,
-                as_number: false,
+                is_plain: false,
             })
             .collect();
         Rows { columns: ResultColumns::new(metas), rows }
@@ -120,7 +120,7 @@ fn meta(table: &TableDef, place: usize, name: &str) -> ColumnMeta {
         nullable: column.nullable,
         flags: flags::NO_DEFAULT_VALUE,
         length: None,
-        as_number: false,
+        is_plain: false,
     }
 }
 

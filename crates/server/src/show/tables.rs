@@ -398,7 +398,7 @@ pub fn fields(core: &Core, table: &str, wild: &str) -> SqlResult<Vec<(ColumnMeta
                 nullable: column.nullable,
                 flags: key_flags(&table, place),
                 length: None,
-                as_number: false,
+                is_plain: false,
             };
             (meta, field_default(column, &*core.sql.vars.time_zone))
         })
