@@ -314,6 +314,8 @@ impl Database {
     ) -> SqlResult<Arc<Plan>> {
         self.refuse_by_names(session, &parsed.statement)?;
         let options = cache::parse_options(session);
+        // Parsing the text again warns of its names again.
+        let shares = parsed.trimmed.is_empty();
         let known =
             cache::literal_values(session, sql, &parsed.literals, &options, &mut params.values).is_some();
         let key =
@@ -327,6 +329,7 @@ impl Database {
         let plan = Arc::new(self.bind(session, Arc::new(parsed.statement), inputs)?);
         plan.note_heap(params.heap_start);
         if plan.cacheable
+            && shares
             && let Some(key) = key
         {
             let plans = if plan.uses_temporary() { session.temporary.plans() } else { &self.plans };

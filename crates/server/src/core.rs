@@ -33,6 +33,8 @@ pub struct Core {
     pub sql: Session,
     /// What both sides of the connection can do.
     pub capabilities: Capabilities,
+    /// Names of the statement's text that it warns of: see [`keel_sql::Parsed::trimmed`].
+    pub trimmed_names: Vec<String>,
     /// Session state changes for the next OK packet.
     pub changes: Vec<StateChange>,
     /// Prepared statements.

@@ -70,6 +70,7 @@ impl SqlService {
             client,
             sql,
             capabilities: Capabilities::default(),
+            trimmed_names: Vec::new(),
             changes: Vec::new(),
             statements: Statements::default(),
             text_rooms: Vec::new(),

@@ -341,6 +341,18 @@ fn marked(core: &mut Core, source: Source, wanted: usize, marks: &[(usize, Mark)
     Ok(Source::Plan(database.prepare(&mut core.sql, statement, wanted as u32)?))
 }
 
+/// Warns of names of select items with blanks in front (1466, 1474), before all that the statement has to say.
+pub fn warn_of_names(core: &mut Core, trimmed: &[String]) {
+    for name in trimmed.iter().rev() {
+        let warning = match name.trim_start_matches(|c: char| c <= ' ' || c == '\x7f') {
+            "" => errors::name_becomes_empty(name),
+            _ => errors::removed_spaces(name),
+        };
+        let max = core.sql.vars.max_error_count;
+        core.sql.diagnostics.push_first(warning.into(), max);
+    }
+}
+
 /// Warns of what is old in a statement's text (1287), before all that its execution has to say.
 pub fn warn_of_text(core: &mut Core, statement: &Statement) {
     if !matches!(statement, Statement::Query(query) if query.late_into.0) {
@@ -420,6 +432,7 @@ pub fn prepare(core: &mut Core, text: &[u8]) -> SqlResult<Prepared> {
     if names_tables(&parsed.statement) {
         core.sql.diagnostics.clear();
     }
+    let trimmed = parsed.trimmed;
     let statement = Arc::new(parsed.statement);
     let source = match source_of(core, statement.clone(), params) {
         Err(error) if is_for_execution(core, &statement, params, &error) => Source::Server(statement),
@@ -429,8 +442,12 @@ pub fn prepare(core: &mut Core, text: &[u8]) -> SqlResult<Prepared> {
         plan.note_heap(heap_start);
         check_plan(core, plan)?;
         database.charge_prepared(text, plan, &core.sql.host)?;
-        database.share_prepared(&core.sql, text, plan);
+        // Preparing the text again warns of its names again.
+        if trimmed.is_empty() {
+            database.share_prepared(&core.sql, text, plan);
+        }
     }
+    warn_of_names(core, &trimmed);
     Ok(Prepared::new(source, text, params))
 }
 

@@ -165,9 +165,26 @@ impl ClientSession {
             return self.run_plan(conn, &plan, &params.values, TEXT, None).map(|_| None);
         }
         let parsed = keel_sql::parse(text, options)?;
+        self.core.trimmed_names.clone_from(&parsed.trimmed);
+        let result = self.one_parsed(conn, text, parsed, params);
+        let trimmed = std::mem::take(&mut self.core.trimmed_names);
+        statement::warn_of_names(&mut self.core, &trimmed);
+        result
+    }
+
+    fn one_parsed(
+        &mut self,
+        conn: &mut Connection,
+        text: &[u8],
+        parsed: keel_sql::Parsed,
+        params: &mut Params,
+    ) -> SqlResult<Option<usize>> {
+        let state = self.core.state.clone();
         let rest = parsed.rest_offset;
         let form = Form { more: rest.is_some(), ..TEXT };
         if statement::is_servers(&parsed.statement) {
+            let trimmed = std::mem::take(&mut self.core.trimmed_names);
+            statement::warn_of_names(&mut self.core, &trimmed);
             let statement = Arc::new(parsed.statement);
             self.run_server_statement(conn, &statement, &[], form, 0)?;
             return Ok(rest);
@@ -214,6 +231,8 @@ impl ClientSession {
         self.released |= !goes_on;
         if form.fresh {
             statement::warn_of_text(&mut self.core, &plan.statement);
+            let trimmed = std::mem::take(&mut self.core.trimmed_names);
+            statement::warn_of_names(&mut self.core, &trimmed);
         }
         self.core.count_handlers();
         let completion = result?;

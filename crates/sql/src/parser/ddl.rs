@@ -520,7 +520,9 @@ impl Parser<'_> {
         let name = self.object_name()?;
         let columns = if self.at(Tok::LParen) { self.parens(Self::ident)? } else { Vec::new() };
         self.expect_kw(Kw::AS)?;
+        self.in_view = true;
         let query = self.first_query()?;
+        self.in_view = false;
         let mut check_option = None;
         if self.accept_kw(Kw::WITH) {
             let local = self.accept_any(&[Kw::LOCAL, Kw::CASCADED]) == Some(Kw::LOCAL);

@@ -165,6 +165,8 @@ pub struct Parsed {
     pub param_count: u32,
     /// Its number and string tokens in order; [`crate::ast::Literal::index`] points here.
     pub literals: Vec<Literal>,
+    /// Names of select items with blanks in front, as they are written: MariaDB warns of them (1466, 1474).
+    pub trimmed: Vec<String>,
 }
 
 /// A number or string token.
@@ -231,6 +233,10 @@ struct Parser<'a> {
     first_next: bool,
     /// INTO stood behind more than the select list.
     into_late: bool,
+    /// See [`Parsed::trimmed`].
+    trimmed: Vec<String>,
+    /// Within the query of CREATE VIEW, whose names are checked.
+    in_view: bool,
     /// The last query of the set operations that were read stood in parentheses: behind it there is no lock clause.
     last_in_brackets: bool,
     /// Inside MODIFY or CHANGE, whose columns take no REFERENCES.
@@ -276,6 +282,7 @@ fn parse_text(sql: &[u8], options: &ParseOptions, rows: Option<RowsSpan>) -> Sql
             rest_offset: None,
             param_count: 0,
             literals: Vec::new(),
+            trimmed: Vec::new(),
         });
     }
     let statement = parser.statement()?;
@@ -284,7 +291,13 @@ fn parse_text(sql: &[u8], options: &ParseOptions, rows: Option<RowsSpan>) -> Sql
     if let Some(offset) = rest.filter(|_| !options.multi_statements) {
         return Err(parser.error_at(offset));
     }
-    Ok(Parsed { statement, rest_offset: rest, param_count: parser.param_count, literals: parser.literals })
+    Ok(Parsed {
+        statement,
+        rest_offset: rest,
+        param_count: parser.param_count,
+        literals: parser.literals,
+        trimmed: parser.trimmed,
+    })
 }
 
 /// As MariaDB strips a command: blanks, semicolons and a closing NUL are no part of it.
@@ -317,6 +330,8 @@ impl<'a> Parser<'a> {
             into_here: false,
             first_next: false,
             into_late: false,
+            trimmed: Vec::new(),
+            in_view: false,
             no_references: false,
             last_in_brackets: false,
             seed: None,

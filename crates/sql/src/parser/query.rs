@@ -10,10 +10,18 @@ use crate::keyword::Kw;
 use crate::lexer::Tok;
 use keel_base::{SqlResult, errors};
 
+/// Characters that a name has at most.
+const NAME_CHARS_MAX: usize = 64;
+
 /// A column's name made of a text: without blanks and control characters in front, and no NUL, which no name can have.
 fn column_name_of(text: &str) -> String {
     let shown = text.trim_start_matches(|c: char| c <= ' ' || c == '\x7f');
     shown.replace('\0', "\\x00")
+}
+
+/// Whether a view's text may have it as the name of a select item.
+fn is_name_of_column(name: &str) -> bool {
+    !name.is_empty() && !name.ends_with(' ') && name.chars().count() <= NAME_CHARS_MAX
 }
 
 /// A query that is a body only.
@@ -410,7 +418,15 @@ impl Parser<'_> {
         if !given {
             return Ok(None);
         }
-        Ok(Some(column_name_of(&self.ident_or_text()?)))
+        let written = self.ident_or_text()?;
+        let name = column_name_of(&written);
+        if self.in_view && !is_name_of_column(&written) {
+            return Err(errors::wrong_column_name(written));
+        }
+        if name.len() != written.len() && !written.contains('\0') {
+            self.trimmed.push(written);
+        }
+        Ok(Some(name))
     }
 
     /// The name that MariaDB gives to a column without alias: a column's own name, a string's content, a number's digits, NULL, and
