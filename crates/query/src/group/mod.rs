@@ -11,12 +11,12 @@ pub(crate) use rollup::Rollup;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
-use keel_base::SqlResult;
+use keel_base::{SqlResult, errors};
 use keel_sql::ast::OrderItem;
-use keel_value::Value;
 use keel_value::decimal::Small;
 use keel_value::key::KeyPart;
 use keel_value::types::Class;
+use keel_value::{Date, DateTime, SqlMode, Value, ValueRef};
 use std::hash::BuildHasher;
 
 use crate::aggregate::{AggregateCall, State};
@@ -46,6 +46,26 @@ pub(crate) struct GroupPlan {
     pub streams: bool,
     /// WITH ROLLUP.
     pub rollup: bool,
+}
+
+/// Whether computed keys are checked as MariaDB's temporary tables check them: NO_ZERO_DATE under strict mode, in a statement that
+/// changes rows.
+fn refuses_zero_dates(plan: &GroupPlan, session: &Session) -> bool {
+    let is_computed = |key: &Expr| key.ty.is_temporal() && key.as_any_column().is_none();
+    session.abort_on_warning
+        && session.vars.sql_mode.has(SqlMode::NO_ZERO_DATE)
+        && !plan.keeps_arrival
+        && plan.keys.iter().any(is_computed)
+}
+
+/// 1292 for a zero date.
+fn check_zero_date(value: ValueRef<'_>) -> SqlResult<()> {
+    let (kind, text) = match value {
+        ValueRef::Date(date) if date == Date::ZERO => ("date", "0000-00-00"),
+        ValueRef::DateTime(at) if at == DateTime::default() => ("datetime", "0000-00-00 00:00:00"),
+        _ => return Ok(()),
+    };
+    Err(errors::truncated_wrong_value(kind, text))
 }
 
 impl GroupPlan {
@@ -183,6 +203,8 @@ pub(crate) struct Grouper<'p> {
     given: usize,
     /// Arguments of sums, worked out together; None before the first row.
     sums: Option<Sums>,
+    /// A computed key that is a zero date is an error.
+    refuses_zero_dates: bool,
 }
 
 /// Arguments of aggregates that are on a tape.
@@ -230,6 +252,7 @@ impl<'p> Grouper<'p> {
             order: Vec::new(),
             given: 0,
             sums: None,
+            refuses_zero_dates: refuses_zero_dates(plan, session),
         }
     }
 
@@ -289,6 +312,9 @@ impl<'p> Grouper<'p> {
         encoded.clear();
         for (expr, part) in self.plan.keys.iter().zip(&self.plan.parts) {
             let cell = expr.eval(cx)?;
+            if self.refuses_zero_dates && expr.as_any_column().is_none() {
+                check_zero_date(cell.as_ref())?;
+            }
             encode_key_part(part, cell.as_ref(), &mut encoded);
         }
         let hash = hash_of(&encoded, self.depth);
