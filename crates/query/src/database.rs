@@ -25,7 +25,7 @@ use crate::execute::before_names;
 use crate::host::Host;
 use crate::mdl::TableLock;
 use crate::memory::Allowance;
-use crate::plan::{Body, Dependency, Notes, Plan, Shape, StatementKind, TableUse};
+use crate::plan::{Body, Dependency, Notes, Plan, Settings, Shape, StatementKind, TableUse};
 use crate::point::PointSelect;
 use crate::read_lock::Gates;
 use crate::read_only::ReadOnly;
@@ -345,8 +345,10 @@ impl Database {
         plan: &Arc<Plan>,
         params: &[Value],
     ) -> SqlResult<Arc<Plan>> {
+        let settings = Settings::of(session);
         let known = self.with_catalog_of(session, |catalog| {
-            let fits = |plan: &Arc<Plan>| plan.fits(params) && plan.is_current(catalog);
+            let fits =
+                |plan: &Arc<Plan>| plan.fits(params) && plan.settings == settings && plan.is_current(catalog);
             if fits(plan) { Some(plan.clone()) } else { plan.successor.load_full().filter(fits) }
         });
         if let Some(known) = known {
@@ -401,6 +403,8 @@ impl Database {
             database: session.database.clone(),
             param_count: inputs.shapes.len() as u32,
             shapes: inputs.shapes.into(),
+            settings: Settings::of(session),
+            literal_collation: session.literal_collation(),
             dependencies,
             views: notes.views,
             locks_view: notes.locks_view,

@@ -65,7 +65,9 @@ impl Database {
         sink: &mut dyn RowSink,
     ) -> SqlResult<Completion> {
         session.start_statement();
+        session.literal_collation = Some(plan.literal_collation);
         let result = session.check_interrupt().and_then(|()| self.dispatch(session, plan, params, sink));
+        session.literal_collation = None;
         match result {
             Ok(completion) => {
                 session.row_count = if completion.had_rows { -1 } else { completion.affected_rows as i64 };

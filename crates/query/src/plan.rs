@@ -199,6 +199,25 @@ pub struct Dependency {
     pub made: bool,
 }
 
+/// Settings of a session that types of expressions depend on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Settings {
+    connection_collation: CollationId,
+    div_precision_increment: u8,
+    group_concat_max_len: u64,
+}
+
+impl Settings {
+    /// Of a session.
+    pub fn of(session: &Session) -> Settings {
+        Settings {
+            connection_collation: session.vars.connection_collation,
+            div_precision_increment: session.vars.div_precision_increment,
+            group_concat_max_len: session.vars.group_concat_max_len,
+        }
+    }
+}
+
 /// A statement bound to the catalog. Shared by sessions.
 pub struct Plan {
     /// Which statement.
@@ -220,6 +239,10 @@ pub struct Plan {
     pub(crate) held: Box<[(u32, Value)]>,
     /// The kinds of values that parameters were bound for.
     pub(crate) shapes: Box<[Shape]>,
+    /// The session's settings that it was bound under.
+    pub(crate) settings: Settings,
+    /// The collation of its literals: that of the connection when the statement was prepared.
+    pub(crate) literal_collation: CollationId,
     /// The same statement bound anew, for other kinds of values or after a table changed.
     pub(crate) successor: ArcSwapOption<Plan>,
     pub(crate) dependencies: Vec<Dependency>,

@@ -621,6 +621,8 @@ pub struct Session {
     pub abort_on_warning: bool,
     /// The running statement says IGNORE: a scalar subquery of several rows is NULL, with a warning.
     pub ignores: bool,
+    /// The collation of literals of the running prepared statement.
+    pub(crate) literal_collation: Option<CollationId>,
     /// The running statement is INSERT IGNORE or CREATE TABLE IGNORE with a query: a value that a column of a recursive table cannot
     /// hold is adjusted, with a warning.
     pub(crate) ignores_in_query: bool,
@@ -698,6 +700,7 @@ impl Session {
             rows_before: 0,
             abort_on_warning: false,
             ignores: false,
+            literal_collation: None,
             ignores_in_query: false,
             joined_rows: Vec::new(),
             locks_reads: false,
@@ -727,6 +730,11 @@ impl Session {
     /// User and host of the account.
     pub(crate) fn account(&self) -> (String, String) {
         (self.access.user.to_string(), self.access.host.to_string())
+    }
+
+    /// The collation of literals without an introducer: that of the connection when the statement was prepared.
+    pub(crate) fn literal_collation(&self) -> CollationId {
+        self.literal_collation.unwrap_or(self.vars.connection_collation)
     }
 
     /// Begins a statement: the clock stands still from its first use to the statement's end.

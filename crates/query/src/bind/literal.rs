@@ -254,8 +254,8 @@ impl Binder<'_> {
     /// A literal: a parameter where the statement came as text and nothing but its value matters, else a constant.
     pub(super) fn literal(&mut self, literal: &Literal) -> SqlResult<Expr> {
         let vars = &self.cx.session.vars;
-        let collation =
-            self.within_views.last().map_or(vars.connection_collation, |v| v.connection_collation);
+        let own = self.cx.session.literal_collation();
+        let collation = self.within_views.last().map_or(own, |v| v.connection_collation);
         let (value, ty) = literal_value(&literal.value, collation, vars.sql_mode)?;
         if let (Some(index), Some(literals)) = (literal.index, self.cx.params.literals)
             && is_parameter(&literal.value)

@@ -103,7 +103,7 @@ impl Work<'_> {
     }
 
     pub(super) fn all_literals(&mut self, session: &mut Session, rows: &LiteralRows) -> SqlResult<()> {
-        let mut types = CellTypes::new(session.vars.connection_collation);
+        let mut types = CellTypes::new(session.literal_collation());
         let mut cells = rows.cells();
         let count = rows.row_count() as u64;
         for number in 1..=count {
