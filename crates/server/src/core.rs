@@ -324,6 +324,17 @@ impl Core {
         Ok(())
     }
 
+    /// Ends the session.
+    pub fn close(&mut self) {
+        self.limited = None;
+        let database = self.state.database().clone();
+        // The client is gone: nobody reads an error.
+        database.drop_temporary_tables(&mut self.sql);
+        let _ = database.leave(&mut self.sql);
+        self.statements.clear(&self.state);
+        self.state.registry.remove(self.client.id);
+    }
+
     /// The value of an expression: literals at once, all else by a query.
     pub fn evaluate(&mut self, expr: &Expr, params: &[Value]) -> SqlResult<Evaluated> {
         match self.literal(expr, params) {

@@ -36,8 +36,8 @@ pub struct Client {
     pub owner: Arc<Owner>,
     /// Tables that the running statement has open.
     pub tables: AtomicU32,
-    /// Closes its socket.
-    pub handle: ConnHandle,
+    /// Closes its socket; none of a session of the server itself.
+    pub handle: Option<ConnHandle>,
     /// What it does.
     pub activity: Mutex<Activity>,
     /// What it has counted.
@@ -216,7 +216,11 @@ impl Client {
     pub fn kill(&self) {
         self.activity.lock().command = "Killed";
         // First the connection: the statement that is woken would answer on it.
-        self.interrupt.raise_after(InterruptState::Connection, || self.handle.shutdown());
+        self.interrupt.raise_after(InterruptState::Connection, || {
+            if let Some(handle) = &self.handle {
+                handle.shutdown();
+            }
+        });
     }
 
     /// Whether the connection is to end.

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use keel_base::errors;
 use keel_query::admission::{LongValues, Operators};
 use keel_query::{Host, Session};
-use keel_runtime::net::{Connection, Peer, Service};
+use keel_runtime::net::{ConnHandle, Connection, Peer, Service};
 use keel_runtime::system;
 use keel_storage::Owner;
 use keel_value::collation;
@@ -35,12 +35,29 @@ pub struct SqlService {
 
 impl SqlService {
     fn session(&self, conn: &Connection, settings: SessionSettings) -> ClientSession {
+        let names = peer_names(&conn.peer(), &self.state);
+        ClientSession::new(self.core("unauthenticated user", names, Some(conn.handle()), settings))
+    }
+
+    /// A session of the server itself.
+    pub(crate) fn core_of_server(&self, (user, host): (&str, &str)) -> Core {
+        let settings = SessionSettings::new(self.state.globals.all());
+        self.core(user, (host.into(), host.into()), None, settings)
+    }
+
+    fn core(
+        &self,
+        user: &str,
+        (name, shown): (String, String),
+        handle: Option<ConnHandle>,
+        settings: SessionSettings,
+    ) -> Core {
         let id = self.state.next_connection();
-        let (name, shown) = peer_names(&conn.peer(), &self.state);
-        let mut sql = Session::new(id, "unauthenticated user", &name, self.host.clone());
+        let mut sql = Session::new(id, user, &name, self.host.clone());
         apply::all(&mut sql.vars, &settings);
-        let handle = conn.handle();
-        sql.interrupt.set_peer(move || handle.is_ended());
+        if let Some(handle) = handle.clone() {
+            sql.interrupt.set_peer(move || handle.is_ended());
+        }
         let history = self.state.histories.clone();
         let client = Arc::new_cyclic(|client: &Weak<Client>| Client {
             id,
@@ -65,7 +82,7 @@ impl SqlService {
         sql.operators = Some(Arc::new(Operators::new(room, id, sql.interrupt.clone(), urgent)));
         client.owner.set_admission(Box::new(move |bytes, owner| values.admit(bytes, || owner.is_locking())));
         self.state.registry.add(client.clone());
-        let core = Core {
+        Core {
             state: self.state.clone(),
             client,
             sql,
@@ -78,8 +95,7 @@ impl SqlService {
             tally: Default::default(),
             database_dropped: false,
             keeps_warnings: false,
-        };
-        ClientSession::new(core)
+        }
     }
 }
 

@@ -24,6 +24,7 @@ use crate::memory::{self, Budget, Keeper};
 use crate::monitor::deadlocks::Watch;
 use crate::options::{Initial, OptionError, Options, lines};
 use crate::service::{SqlService, connections_max};
+use crate::session::init_file;
 use crate::state::{ServerState, VERSION};
 use crate::tls::{self, Tls, TlsError};
 use crate::variables::{Setting, pace, table};
@@ -68,6 +69,13 @@ pub enum StartError {
         /// Why.
         reason: String,
     },
+    /// The file of `init_file` cannot be opened.
+    InitFile {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// Nobody can listen there.
     Listen {
         /// Where.
@@ -102,6 +110,9 @@ impl fmt::Display for StartError {
             ),
             StartError::Password { path, reason } => {
                 write!(f, "no password for root in {}: {reason}", path.display())
+            }
+            StartError::InitFile { path, source } => {
+                write!(f, "the init file {} cannot be opened: {source}", path.display())
             }
             StartError::Listen { address, source } => write!(f, "cannot listen on {address}: {source}"),
             StartError::Tls(error) => {
@@ -185,10 +196,20 @@ pub fn start_on_fiber(mut options: Options) -> Result<Server, StartError> {
     for note in &notes {
         state.logs.error(Severity::Note, 0, note);
     }
-    state.logs.error(Severity::Note, 0, &ready(&state));
     let service = Arc::new(SqlService { state: state.clone(), host });
+    run_init_file(&service)?;
+    state.logs.error(Severity::Note, 0, &ready(&state));
     let net = net::serve(listeners, service);
     Ok(Server { state, net, addresses, notes, pid_file, lock })
+}
+
+/// Runs the statements of `init_file`.
+fn run_init_file(service: &SqlService) -> Result<(), StartError> {
+    let path = PathBuf::from(service.state.globals.named("init_file").show());
+    if path.as_os_str().is_empty() {
+        return Ok(());
+    }
+    init_file::run(service, &path).map_err(|source| StartError::InitFile { path, source })
 }
 
 /// Makes a data folder with its first accounts without serving it; called from outside the runtime's fibers. Returns

@@ -186,7 +186,6 @@ fn options_that_ask_for_what_is_missing_stop_the_start() {
     let dir = scratch_dir("missing");
     for (option, why) in [
         ("--innodb-read-only=1", "a server that only reads"),
-        ("--init-file=/tmp/init.sql", "no file of statements is run"),
         ("--innodb-encrypt-tables=ON", "no encryption"),
         ("--encrypt-tmp-files", "no encryption"),
         ("--rpl-semi-sync-master-enabled=1", "no replication"),

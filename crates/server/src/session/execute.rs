@@ -46,7 +46,7 @@ pub(super) const BINARY: Form = Form { binary: true, more: false, fresh: false }
 const RELEASES: u8 = 2;
 
 /// Most statements that EXECUTE may nest.
-const NESTING_MAX: usize = 8;
+pub(super) const NESTING_MAX: usize = 8;
 
 /// Bytes of a text beyond which its buffers for literals are not kept for the next one.
 const TEXT_BYTES_KEPT: usize = 16 << 10;

@@ -11,6 +11,7 @@ pub mod digests;
 mod execute;
 mod handshake;
 mod init;
+pub(crate) mod init_file;
 mod logging;
 mod secure;
 
@@ -308,12 +309,6 @@ impl net::Session for ClientSession {
                 self.log_lost();
             }
         }
-        self.core.limited = None;
-        let database = self.core.state.database().clone();
-        // The client is gone: there is nobody to tell.
-        database.drop_temporary_tables(&mut self.core.sql);
-        let _ = database.leave(&mut self.core.sql);
-        self.core.statements.clear(&self.core.state);
-        self.core.state.registry.remove(self.core.client.id);
+        self.core.close();
     }
 }

@@ -17,6 +17,7 @@ use keel_testkit::process::{Engine, Server};
 
 /// Variables that another test shows to act: the file names them.
 const ELSEWHERE: &[(&str, &[&str])] = &[
+    ("tools/testkit/tests/init_file.rs", &["init_file"]),
     ("tools/testkit/tests/tls.rs", &["ssl_ca", "ssl_cert", "ssl_cipher", "ssl_crl", "ssl_key"]),
     ("crates/server/tests/sessions.rs", &["session_track_schema", "session_track_state_change"]),
     ("crates/server/tests/sessions.rs", &["session_track_system_variables"]),
