@@ -316,6 +316,7 @@ impl Notes {
             self.rows_examined = Some(most.clone());
         }
         self.warnings.extend(binder.hidden.iter().map(|(_, warning)| warning.clone()));
+        self.warnings.extend_from_slice(&binder.odd_lengths);
         self.tables.extend_from_slice(&binder.tables);
         self.named
             .extend(binder.named.iter().filter(|named| !named.in_view).map(|named| named.table.clone()));

@@ -4,10 +4,11 @@ use keel_base::{SqlError, SqlResult, errors};
 use keel_sql::ast::{self, FunctionCall, IntervalUnit, TrimSide};
 use keel_value::collation::Charset;
 use keel_value::types::{Class, Format};
-use keel_value::{CollationId, SqlType, TypeKind, Value};
+use keel_value::{CollationId, SqlType, TypeKind, Value, convert};
 
 use super::Binder;
 use crate::account::{Privileges, check};
+use crate::expr::eval::problem_error;
 use crate::expr::typing::{self, STRING_DECIMALS};
 use crate::expr::{CompareOp, Derivation, Expr, Node};
 use crate::func;
@@ -138,12 +139,36 @@ impl Binder<'_> {
         }
         self.saw_volatile |= !function.pure;
         func::json::read_as_written(function.name, &mut args);
+        self.note_odd_lengths(function.name, &args);
         let (ty, maybe_null) = (function.typing)(&self.cx, &mut args)?;
         // In strict mode MariaDB takes any function of text for one that may be NULL.
         let by_arguments = function.null_by_arguments && !self.cx.session.is_strict();
         let nullable = if by_arguments { func::any_nullable(&args) } else { maybe_null };
         let derivation = if ty.is_string() { func::derivation(function, &args) } else { Derivation::Numeric };
         Ok(Expr { node: Node::Call(function, args.into()), ty, nullable, derivation })
+    }
+
+    /// Notes constant texts that are no integers where the type of a call depends on them: MariaDB reads them once for the type.
+    fn note_odd_lengths(&mut self, name: &str, args: &[Expr]) {
+        let places: &[usize] = match name {
+            "space" | "random_bytes" => &[0],
+            "repeat" | "left" | "right" | "lpad" | "rpad" | "round" | "truncate" | "format" => &[1],
+            "substring" | "substr" | "mid" => &[1, 2],
+            _ => return,
+        };
+        for arg in places.iter().filter_map(|place| args.get(*place)).filter(|arg| arg.ty.is_string()) {
+            let value = match &arg.node {
+                Node::Constant(value) => value.clone(),
+                Node::Param(index) if self.cx.params.literals.is_some() => {
+                    let Some(value) = self.cx.params.values.get(*index as usize).cloned() else { continue };
+                    self.pin_index(*index);
+                    value
+                }
+                _ => continue,
+            };
+            let odd_lengths = &mut self.odd_lengths;
+            convert::to_i64(value.as_ref(), &arg.ty, &mut |problem| odd_lengths.push(problem_error(problem)));
+        }
     }
 
     fn unknown_function(&self, name: &str, written: &str) -> SqlError {

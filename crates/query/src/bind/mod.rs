@@ -248,6 +248,8 @@ pub struct Binder<'a> {
     pub(crate) derived_depth: usize,
     /// Select items whose names are hidden by columns, by where they were asked for: what executions warn of.
     pub(crate) hidden: Vec<(usize, SqlError)>,
+    /// What is wrong with constants that types of calls depend on: what executions warn of before they begin.
+    pub(crate) odd_lengths: Vec<SqlError>,
     /// Something was met that gives another value at each call.
     pub(crate) saw_volatile: bool,
     /// User variables that assignments were met of.
@@ -308,6 +310,7 @@ impl<'a> Binder<'a> {
             updates_at: None,
             derived_depth: 0,
             hidden: Vec::new(),
+            odd_lengths: Vec::new(),
             saw_volatile: false,
             rows_change: false,
             changing: None,
