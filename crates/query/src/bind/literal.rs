@@ -262,6 +262,7 @@ impl Binder<'_> {
             && !literals[index as usize].fixed
             && !self.pins_literals
             && !(self.pins_decimals && matches!(literal.value, LiteralValue::Decimal(_)))
+            && !has_unshown_digits(&value, &ty)
         {
             let derivation = if ty.is_string() { Derivation::Coercible } else { Derivation::Numeric };
             return Ok(Expr { node: Node::Param(index), ty, nullable: false, derivation });
@@ -290,6 +291,11 @@ impl Binder<'_> {
             self.pinned.push(index);
         }
     }
+}
+
+/// Whether a decimal has more digits behind the point than its type, which count in types of expressions.
+fn has_unshown_digits(value: &Value, ty: &SqlType) -> bool {
+    matches!(value, Value::Decimal(number) if number.scale() > ty.decimals)
 }
 
 /// Literals whose value alone, and not their form, makes the plan.

@@ -4,7 +4,7 @@
 use keel_base::{SqlResult, errors};
 use keel_value::collation::{self, Charset};
 use keel_value::types::{Class, Format, NOT_FIXED, NOT_SPECIFIED};
-use keel_value::{CollationId, SqlMode, SqlType, TypeKind, convert};
+use keel_value::{CollationId, SqlMode, SqlType, TypeKind, Value, convert};
 
 use super::{ArithOp, Derivation, Expr, Node};
 
@@ -46,7 +46,7 @@ pub fn decimal_type(precision: u32, scale: u32, unsigned: bool) -> SqlType {
 /// Digits of a numeric operand.
 pub fn precision(expr: &Expr) -> u32 {
     match expr.ty.class() {
-        Class::Decimal => expr.ty.length,
+        Class::Decimal => expr.ty.length + unshown_digits(expr),
         Class::Date => 8,
         Class::Time => 7 + u32::from(expr.ty.decimals),
         Class::DateTime => 14 + u32::from(expr.ty.decimals),
@@ -56,6 +56,21 @@ pub fn precision(expr: &Expr) -> u32 {
             let sign = u32::from(!is_unsigned(&expr.ty));
             display_length(expr).saturating_sub(sign).clamp(1, PRECISION_MAX)
         }
+    }
+}
+
+/// Digits before the point of an exact numeric operand.
+pub fn whole_digits(expr: &Expr) -> u32 {
+    precision(expr).saturating_sub(scale(expr) + unshown_digits(expr))
+}
+
+/// Digits of a literal behind those that its type has. MariaDB counts them as digits of an operand.
+fn unshown_digits(expr: &Expr) -> u32 {
+    match &expr.node {
+        Node::Constant(Value::Decimal(value)) if u32::from(expr.ty.decimals) == SCALE_MAX => {
+            u32::from(value.scale().saturating_sub(expr.ty.decimals))
+        }
+        _ => 0,
     }
 }
 
@@ -438,8 +453,7 @@ fn aggregate_kinds(parts: &[&Expr], connection: CollationId, op: &str) -> SqlRes
         Class::Int => integers(&present, present.len() < parts.len() && op != "if"),
         Class::Decimal => {
             let scale = present.iter().map(|e| scale(e)).max().unwrap_or(0);
-            let whole =
-                present.iter().map(|e| precision(e).saturating_sub(self::scale(e))).max().unwrap_or(1);
+            let whole = present.iter().map(|e| whole_digits(e)).max().unwrap_or(1);
             decimal_type(whole + scale, scale, present.iter().all(|e| e.ty.unsigned))
         }
         Class::Real => reals(&present),

@@ -221,7 +221,7 @@ fn whole_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, boo
     let ty = match number_class(arg) {
         Class::Int => whole_number_type(arg),
         Class::Decimal => {
-            let digits = typing::precision(arg) - typing::scale(arg).min(typing::precision(arg)) + 1;
+            let digits = typing::whole_digits(arg) + 1;
             if digits < 19 {
                 int_type(digits + 1, arg.ty.unsigned)
             } else {
@@ -290,7 +290,7 @@ fn rounding_type(args: &[Expr], rounds: bool) -> SqlResult<(SqlType, bool)> {
         Class::Decimal => {
             let scale = typing::scale(arg);
             let wanted = digits.map_or(scale, |d| d.clamp(0, 38) as u32);
-            let whole = typing::precision(arg).saturating_sub(scale);
+            let whole = typing::whole_digits(arg);
             let grows = u32::from(rounds && wanted < scale);
             let kept = wanted.min(if rounds { 38 } else { scale.max(wanted) });
             decimal_type(whole + grows + kept, kept, arg.ty.unsigned)
@@ -675,7 +675,7 @@ fn whole_digits(arg: &Expr) -> u64 {
         // A bit is the logarithm of two of a digit.
         TypeKind::Bit => u64::from(arg.ty.length) * 30_103 / 100_000 + 1,
         TypeKind::Year => 4,
-        TypeKind::Decimal => u64::from(typing::precision(arg) - typing::scale(arg)),
+        TypeKind::Decimal => u64::from(typing::whole_digits(arg)),
         TypeKind::Date => 8,
         TypeKind::Time => 7,
         TypeKind::DateTime | TypeKind::Timestamp => 14,
