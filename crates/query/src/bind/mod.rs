@@ -10,6 +10,7 @@
 //! the parameters.
 
 mod call;
+mod early;
 mod expr;
 pub(crate) mod generated;
 pub(crate) mod literal;
@@ -388,6 +389,7 @@ impl<'a> Binder<'a> {
     /// The conditions that a bound one has joined by AND.
     pub(crate) fn conditions_of(&mut self, mut bound: Expr) -> SqlResult<Vec<Expr>> {
         self.look_for_zero_dates(&mut bound)?;
+        self.convert_bounds_early(&mut bound);
         self.hoist(&mut bound);
         Ok(match bound.node {
             Node::And(parts) => parts,

@@ -186,7 +186,9 @@ fn write(expr: &Expr, out: &mut Text<'_>) {
             operand(pattern, out);
         }
         // It stands for its argument.
-        Node::Call(function, args) if function.name == "compared_year" => write(&args[0], out),
+        Node::Call(function, args) if matches!(function.name, "compared_year" | "converted_early") => {
+            write(&args[0], out);
+        }
         Node::Call(function, args) => {
             out.push_str(function.name);
             out.push('(');
