@@ -235,7 +235,7 @@ impl PlanCache {
             .iter()
             .enumerate()
             .map(|(i, l)| (i as u32, l))
-            .filter(|(i, l)| l.fixed || plan.pinned.contains(i))
+            .filter(|(i, l)| l.fixed || plan.pinned.binary_search(i).is_ok())
             .map(|(i, l)| (i, l.span.of(sql).into()))
             .collect();
         let mut shard = self.shard(&key).lock();

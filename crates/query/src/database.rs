@@ -392,6 +392,8 @@ impl Database {
         }
         check::needs(session, &catalog.accounts, &notes.needs)?;
         let wanted = check::union(&notes.needs);
+        notes.pinned.sort_unstable();
+        notes.pinned.dedup();
         let plan = Plan {
             kind,
             statement,

@@ -231,7 +231,7 @@ pub struct Plan {
     /// The default database it was bound under.
     pub database: Option<Arc<str>>,
     pub(crate) param_count: u32,
-    /// Literals that the plan holds for, beside those that the parser fixed.
+    /// Literals that the plan holds for, beside those that the parser fixed: in ascending order, each once.
     pub(crate) pinned: Box<[u32]>,
     /// Parameters that must be ASCII where they are texts: they meet a character set that may lack what they hold.
     pub(crate) narrow: Box<[u32]>,

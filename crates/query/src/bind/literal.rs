@@ -287,7 +287,7 @@ impl Binder<'_> {
 
     /// The same, of a literal that is a parameter by now.
     pub(crate) fn pin_index(&mut self, index: u32) {
-        if !self.pinned.contains(&index) {
+        if self.pinned.last() != Some(&index) {
             self.pinned.push(index);
         }
     }

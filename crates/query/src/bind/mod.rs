@@ -197,6 +197,7 @@ pub struct Binder<'a> {
     /// The same for decimals only: the scale of a quotient follows from that of its operands.
     pub(crate) pins_decimals: bool,
     /// Literals that the plan holds for, beyond those that the parser fixed: their text must be the same for the plan to fit.
+    /// In no order, and one may stand twice.
     pub pinned: Vec<u32>,
     /// See `crate::plan::Plan::narrow`.
     pub narrow: Vec<u32>,
