@@ -172,6 +172,7 @@ pub(super) fn sampled_ranges(
     let mut maker = Maker { index, exact: true, locking: false, values };
     let mut out = Vec::new();
     for conditions in alternatives {
+        fiber::tick();
         maker.expand(conditions, &mut out)?;
     }
     normalise(&mut out, false);
@@ -196,6 +197,7 @@ pub(super) fn ranges(
     let mut maker =
         Maker { index, exact: true, locking: reading.locking, values: Evaluated { session, frame } };
     for conditions in alternatives {
+        fiber::tick();
         maker.expand(conditions, out)?;
     }
     normalise(out, reading.apart);
@@ -364,7 +366,7 @@ impl<V: Values> Maker<'_, V> {
                 }
             }
             PartCondition::In(list) => {
-                for expr in list {
+                for expr in list.iter() {
                     fiber::tick();
                     if !self.point(place, expr, None, &mut points)? {
                         return Ok(None);

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use keel_base::SqlResult;
 use keel_sql::ast::{IndexHint, IndexHintKind};
 use keel_storage::ScanRange;
+use keel_storage::runtime::fiber;
 use keel_value::{SqlType, TypeKind, Value};
 
 use super::split::{Found, Target};
@@ -610,7 +611,7 @@ fn reads_no_row(condition: &PartCondition) -> bool {
     let constant = |e: &Expr| crate::expr::walk::slots_read(e) == 0;
     match condition {
         PartCondition::Equal(e) | PartCondition::NullSafeEqual(e) => constant(e),
-        PartCondition::In(list) => list.iter().all(constant),
+        PartCondition::In(list) => list.iter().inspect(|_| fiber::tick()).all(constant),
         PartCondition::Range { lower, upper } => {
             [lower, upper].into_iter().flatten().all(|(e, _)| constant(e))
         }

@@ -15,6 +15,8 @@ mod reader;
 mod sieve;
 mod split;
 
+use std::sync::Arc;
+
 use crate::catalog::TableDef;
 use crate::expr::Expr;
 use crate::select::Subquery;
@@ -70,8 +72,8 @@ pub enum PartCondition {
     NullSafeEqual(Expr),
     /// `IS NULL`.
     IsNull,
-    /// `IN (list)`.
-    In(Vec<Expr>),
+    /// `IN (list)`: shared, since each index that may serve takes the condition.
+    In(Arc<[Expr]>),
     /// `IN (query)`, where the query reads nothing of its surroundings and so many rows are expected of it.
     InQuery(Box<Subquery>, f64),
     /// Between bounds; NULL is not in it.

@@ -1,5 +1,6 @@
 //! What predicates say about single columns of one table: the raw material of index ranges.
 
+use keel_storage::runtime::fiber;
 use keel_value::types::Class;
 use keel_value::{SqlType, TypeKind};
 
@@ -48,11 +49,11 @@ impl Target<'_> {
                 {
                     self.comparison(CompareOp::Eq, *by, value, only, number, out);
                 } else if let Some(column) = self.column(value, *by, true)
-                    && list.iter().all(|e| self.is_known(e))
+                    && list.iter().inspect(|_| fiber::tick()).all(|e| self.is_known(e))
                 {
                     out.push(Found {
                         column,
-                        condition: PartCondition::In(list.clone()),
+                        condition: PartCondition::In(list.as_slice().into()),
                         predicate: number,
                         whole: true,
                     });

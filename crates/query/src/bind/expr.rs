@@ -568,6 +568,7 @@ impl Binder<'_> {
             }
         }
         for side in sides.iter_mut() {
+            fiber::tick();
             let taken = std::mem::replace(side, Expr::null());
             *side = to_domain(taken, by);
         }
@@ -599,30 +600,31 @@ impl Binder<'_> {
     }
 
     fn in_list(&mut self, negated: bool, value: &ast::Expr, list: &[ast::Expr]) -> SqlResult<Expr> {
-        let value = self.expr(value)?;
-        let list = list.iter().map(|e| self.expr(e)).collect::<SqlResult<Vec<_>>>()?;
-        self.in_values(negated, value, list)
+        let mut sides = Vec::with_capacity(list.len() + 1);
+        sides.push(self.expr(value)?);
+        for element in list {
+            sides.push(self.expr(element)?);
+        }
+        self.in_values(negated, sides)
     }
 
-    fn in_values(&mut self, negated: bool, value: Expr, mut list: Vec<Expr>) -> SqlResult<Expr> {
-        if matches!(value.node, Node::Row(_)) || list.iter().any(|e| matches!(e.node, Node::Row(_))) {
-            return self.in_rows(negated, value, list);
-        }
-        if list.len() == 1 {
+    /// IN of the first of `sides` in the others, in one list because a long one costs to copy.
+    fn in_values(&mut self, negated: bool, mut sides: Vec<Expr>) -> SqlResult<Expr> {
+        let is_row = sides.iter().any(|side| matches!(side.node, Node::Row(_)));
+        if !is_row && sides.len() == 2 {
             let op = if negated { CompareOp::Ne } else { CompareOp::Eq };
-            let only = list.pop().expect("one element");
+            let only = sides.pop().expect("one element");
+            let value = sides.pop().expect("the operand");
             return self.compare(op, value, only);
         }
-        if !self.compares_alike(&value, &list) {
-            return self.in_rows(negated, value, list);
+        if is_row || !self.compares_alike(&sides[0], &sides[1..]) {
+            let value = sides.remove(0);
+            return self.in_rows(negated, value, sides);
         }
-        let nullable = value.nullable || list.iter().any(|e| e.nullable);
-        let mut sides = Vec::with_capacity(list.len() + 1);
-        sides.push(value);
-        sides.append(&mut list);
+        let nullable = sides.iter().any(|side| side.nullable);
         let by = self.common_domain(&mut sides, "in")?;
-        let list = sides.split_off(1);
-        let value = Box::new(sides.pop().expect("the operand"));
+        let value = Box::new(sides.remove(0));
+        let list = sides;
         let sorted = list.iter().all(Expr::is_constant).then(|| self.new_once());
         Ok(Expr::boolean(Node::In { negated, by, value, list, sorted }, nullable))
     }
@@ -654,6 +656,7 @@ impl Binder<'_> {
         }
         let parts = list
             .into_iter()
+            .inspect(|_| fiber::tick())
             .map(|element| self.compare(CompareOp::Eq, value.clone(), element))
             .collect::<SqlResult<Vec<_>>>()?;
         let nullable = parts.iter().any(|p| p.nullable);

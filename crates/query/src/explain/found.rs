@@ -256,7 +256,7 @@ fn operands(alternatives: &[Vec<PartCondition>]) -> Option<Vec<&Expr>> {
     for condition in alternatives.iter().flatten() {
         match condition {
             PartCondition::Equal(value) | PartCondition::NullSafeEqual(value) => all.push(value),
-            PartCondition::In(list) => all.extend(list),
+            PartCondition::In(list) => all.extend(list.iter()),
             PartCondition::Range { lower, upper } => {
                 all.extend(lower.iter().chain(upper).map(|(value, _)| value));
             }

@@ -36,10 +36,8 @@ impl Facts {
     }
 }
 
-/// Others run between two walks over a list that has more elements.
+/// A walk over a list with more elements lets others run meanwhile.
 const LONG_LIST: usize = 1024;
-/// Elements that a walk passes in the time of a row.
-const ELEMENTS_PER_TICK: u32 = 16;
 
 /// Calls `$f` with each direct operand of a node: the one list of what a node holds, for readers and for writers.
 macro_rules! each_operand {
@@ -119,16 +117,29 @@ pub fn children_mut(expr: &mut Expr, f: &mut impl FnMut(&mut Expr)) {
     each_operand!(&mut expr.node, f, iter_mut, operands_mut)
 }
 
+/// Elements of the list of a node that may have a long one, else none.
+fn list_len(node: &Node) -> usize {
+    match node {
+        Node::In { list, .. } => list.len(),
+        Node::And(parts) | Node::Or(parts) | Node::Coalesce(parts) => parts.len(),
+        Node::Case { whens, .. } => whens.len(),
+        Node::Call(_, args) => args.len(),
+        _ => 0,
+    }
+}
+
 /// Calls `f` with the expression and everything in it, from the top.
 pub fn visit<'e>(expr: &'e Expr, f: &mut impl FnMut(&'e Expr)) {
     fn go<'e>(expr: &'e Expr, f: &mut dyn FnMut(&'e Expr)) {
-        if let Node::In { list, .. } | Node::Or(list) = &expr.node
-            && list.len() > LONG_LIST
-        {
-            fiber::tick_by(list.len() as u32 / ELEMENTS_PER_TICK);
-        }
         f(expr);
-        children(expr, &mut |child| go(child, f));
+        if list_len(&expr.node) > LONG_LIST {
+            children(expr, &mut |child| {
+                fiber::tick();
+                go(child, f);
+            });
+        } else {
+            children(expr, &mut |child| go(child, f));
+        }
     }
     go(expr, f);
 }

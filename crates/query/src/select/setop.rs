@@ -10,6 +10,7 @@ use keel_base::{SqlResult, errors};
 use keel_sql::ast::{
     Expr as Tree, Limit, LockClause, OrderItem, Query, QueryBody, SetOp, SetOperand, SourceText,
 };
+use keel_storage::runtime::fiber;
 use keel_value::key::KeyPart;
 use keel_value::row::Layout;
 use keel_value::types::{Class, NOT_FIXED, NOT_SPECIFIED, flags};
@@ -579,6 +580,7 @@ impl Part {
             Part::Rows(rows) => {
                 let frame = FrameBuffer::new(0, 0, run.params, run.outer);
                 for row in rows {
+                    fiber::tick();
                     let mut values = Vec::with_capacity(row.len());
                     for expr in row {
                         let mut cx = EvalContext::new(session, frame.view());
