@@ -31,7 +31,6 @@ pub mod host;
 pub mod inspect;
 mod interrupt;
 mod join;
-pub mod json;
 mod json_table;
 mod lock_tables;
 mod maintain;
@@ -59,7 +58,6 @@ pub mod user_locks;
 pub mod waits;
 mod window;
 pub mod xa;
-mod xml;
 
 pub use cache::type_family;
 pub use database::{Database, LockedThing, Params};

@@ -1,6 +1,6 @@
 //! JSON as MariaDB lays it out in EXPLAIN: members on lines of their own, lists of plain values on one.
 
-use crate::json::text;
+use keel_document::json::text;
 
 /// A value.
 pub(super) enum Json {

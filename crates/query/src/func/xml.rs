@@ -11,9 +11,9 @@ use crate::bind::BindContext;
 use crate::expr::typing::string_type;
 use crate::expr::{EvalContext, Expr, Node};
 use crate::stack::with_room;
-use crate::xml::document::{self, Document};
-use crate::xml::eval::{self, Evaluator, Surroundings};
-use crate::xml::path;
+use keel_document::xml::document::{self, Document};
+use keel_document::xml::eval::{self, Evaluator, Surroundings};
+use keel_document::xml::path;
 
 /// The functions of this subject.
 pub const FUNCTIONS: &[Function] = &[

@@ -11,7 +11,7 @@ use super::{Column, JsonTable, Kind, NAME, Nest, Response};
 use crate::bind::to_charset;
 use crate::catalog::names;
 use crate::expr::Expr;
-use crate::json::Path;
+use keel_document::json::Path;
 
 /// Most columns, as of any table.
 const COLUMNS_MAX: usize = 4096;

@@ -10,11 +10,11 @@ use keel_value::{Value, row};
 
 use super::{Column, JsonTable, Kind, NAME};
 use crate::expr::{EvalContext, RowSlot};
-use crate::json::find::{self, Search};
-use crate::json::{Bound, Fault, Path, Scanner, Stop};
 use crate::memory::Allowance;
 use crate::select::FrameBuffer;
 use crate::session::Session;
+use keel_document::json::find::{self, Search};
+use keel_document::json::{Bound, Fault, Path, Scanner, Stop};
 
 /// The argument that holds the document.
 const DOCUMENT_ARGUMENT: usize = 1;
@@ -181,7 +181,7 @@ impl<'p> JsonRun<'p> {
         let places = &mut cursor.places;
         let mut scanner = Scanner::new(text);
         let mut go_on = || session.let_others_run();
-        let visit = &mut |mut scanner: Scanner<'_>, value: crate::json::Value, _: &[_], _: usize| {
+        let visit = &mut |mut scanner: Scanner<'_>, value: keel_document::json::Value, _: &[_], _: usize| {
             let end = scanner.skip(&value)?;
             if places.len().is_multiple_of(PLACES_PER_CHECK) {
                 allow(memory, others + places.len(), session).map_err(Stop::Caller)?;

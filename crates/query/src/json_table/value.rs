@@ -8,14 +8,14 @@ use keel_value::{CollationId, Date, SqlType, Value, ValueRef};
 
 use super::{Column, DATABASE, JsonTable, Kind, Response, TABLE};
 use crate::ddl::padded;
-use crate::json::find::{self, Search};
-use crate::json::scan::{Kind as Form, Scanner};
-use crate::json::{Bound, Path, Stop, text};
 use crate::session::Session;
+use keel_document::json::find::{self, Search};
+use keel_document::json::scan::{Kind as Form, Scanner};
+use keel_document::json::{Bound, Path, Stop, text};
 
 /// What a column's path leads to.
 struct Found {
-    value: crate::json::Value,
+    value: keel_document::json::Value,
     /// Where it ends.
     end: usize,
     /// The path leads to another value too.
@@ -77,7 +77,7 @@ fn text_type() -> SqlType {
 fn look_for(part: &[u8], path: &Path<'_>, session: &Session) -> SqlResult<Option<Found>> {
     let mut found: Option<Found> = None;
     let several = path.is_multiple();
-    let mut take = |mut scanner: Scanner<'_>, value: crate::json::Value| {
+    let mut take = |mut scanner: Scanner<'_>, value: keel_document::json::Value| {
         if let Some(first) = &mut found {
             first.is_one_of_many = true;
             return Ok(Search::Break(()));

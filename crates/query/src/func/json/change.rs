@@ -5,8 +5,8 @@ use keel_value::{SqlType, Value};
 
 use super::super::{Function, function, given};
 use super::*;
-use crate::json::change::{self, Changed, Mode};
-use crate::json::path::Target;
+use keel_document::json::change::{self, Changed, Mode};
+use keel_document::json::path::Target;
 
 /// The functions of this subject.
 pub const FUNCTIONS: &[Function] = &[

@@ -7,7 +7,7 @@ use keel_value::{SqlType, Value};
 use super::super::{Function, function, given, unify};
 use super::*;
 use crate::expr::Node;
-use crate::json::{merge, scan, text};
+use keel_document::json::{merge, scan, text};
 
 /// The functions of this subject.
 pub const FUNCTIONS: &[Function] = &[

@@ -1,4 +1,4 @@
-//! JSON functions: arguments, types and warnings around [`crate::json`].
+//! JSON functions: arguments, types and warnings around [`keel_document::json`].
 //!
 //! Lengths of results are MariaDB's, which are guesses now and then: JSON_SET() counts its document twice and leaves out
 //! its values. What cannot be read gives NULL and a warning that names argument and position.
@@ -21,9 +21,9 @@ use super::Function;
 use crate::bind::{BindContext, to_charset};
 use crate::expr::typing::{string_type, text_chars};
 use crate::expr::{EvalContext, Expr, Node, boolean_type};
-use crate::json::format::{self, Style};
-use crate::json::{Bound, Fault, Path, Stop};
 use crate::session::Session;
+use keel_document::json::format::{self, Style};
+use keel_document::json::{Bound, Fault, Path, Stop};
 
 pub use change::FUNCTIONS as CHANGING;
 pub use make::FUNCTIONS as MAKING;

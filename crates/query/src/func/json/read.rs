@@ -8,10 +8,10 @@ use keel_value::{CollationId, SqlType, Value};
 
 use super::super::{any_nullable, function, given, int, text_value};
 use super::*;
-use crate::json::find::{self, Search};
-use crate::json::normal;
-use crate::json::scan::{self, Kind, Scanner};
-use crate::json::text;
+use keel_document::json::find::{self, Search};
+use keel_document::json::normal;
+use keel_document::json::scan::{self, Kind, Scanner};
+use keel_document::json::text;
 
 /// The functions of this subject.
 pub const FUNCTIONS: &[Function] = &[

@@ -5,11 +5,11 @@ use keel_value::{SqlType, Value, collation};
 
 use super::super::{Function, function, given, known_text, unify};
 use super::*;
-use crate::json::contain::{self, Containment};
-use crate::json::find::{self, Search};
-use crate::json::path::{Place, write_place};
-use crate::json::scan::{self, Kind, Scanner};
-use crate::json::{normal, text};
+use keel_document::json::contain::{self, Containment};
+use keel_document::json::find::{self, Search};
+use keel_document::json::path::{Place, write_place};
+use keel_document::json::scan::{self, Kind, Scanner};
+use keel_document::json::{normal, text};
 
 /// The functions of this subject.
 pub const FUNCTIONS: &[Function] = &[

@@ -10,7 +10,7 @@
 //!
 //! Where an error is said to lie follows MariaDB, which counts octets, now the last one read and now the one before.
 
-use keel_storage::runtime::fiber;
+use keel_runtime::fiber;
 
 use super::fault::{Fault, FaultKind};
 
