@@ -89,6 +89,8 @@ pub enum Format {
     Boolean,
     /// Bits that are no longer a column's: their text is a number's, not their octets.
     Digits,
+    /// DATETIME values that were TIMESTAMP ones: they are compared as instants.
+    Instant,
 }
 
 /// A SQL type; cheap to clone.
@@ -305,6 +307,11 @@ impl SqlType {
     /// Integers, DECIMAL, FLOAT and DOUBLE, BIT and YEAR.
     pub fn is_numeric(&self) -> bool {
         (TypeKind::TinyInt..=TypeKind::Year).contains(&self.kind)
+    }
+
+    /// Whether values are instants, of which the session's clock may show two alike.
+    pub fn is_instant(&self) -> bool {
+        self.kind == TypeKind::Timestamp || self.format == Format::Instant
     }
 
     /// DATE, TIME, DATETIME or TIMESTAMP.

@@ -728,7 +728,9 @@ pub(super) fn storable_result(ty: &SqlType, origin: Origin) -> SqlType {
 
 /// The type of a column that keeps an expression's values. JSON becomes text: nothing checks it there.
 pub(super) fn storable(ty: &SqlType) -> SqlType {
-    let ty = ty.clone().with_format(Format::Plain);
+    // A derived table's column of TIMESTAMP values is one again.
+    let kind = if ty.is_instant() { TypeKind::Timestamp } else { ty.kind };
+    let ty = SqlType { kind, ..ty.clone().with_format(Format::Plain) };
     match ty.kind {
         TypeKind::Null => SqlType::new(TypeKind::Binary).with_length(0),
         TypeKind::VarChar | TypeKind::VarBinary if ty.max_octets() > VARCHAR_OCTETS_MAX => {

@@ -773,6 +773,10 @@ impl Planner<'_> {
                     left.push(l.clone());
                     right.push(r.clone());
                     by.push(domain);
+                    // Keys are local times.
+                    if l.ty.is_instant() && r.ty.is_instant() {
+                        on.push(condition);
+                    }
                 }
                 _ if walk::slots_read(&condition) & placed == 0 => own.push(condition),
                 _ => on.push(condition),

@@ -33,7 +33,7 @@ pub(crate) fn stored_type(ty: &SqlType) -> SqlType {
     match ty.class() {
         Class::Int if ty.is_integer() => SqlType { unsigned: ty.unsigned, ..SqlType::bigint() },
         Class::Null => SqlType::varbinary(0),
-        _ if ty.kind == TypeKind::Timestamp => SqlType::temporal(TypeKind::DateTime, ty.decimals.max(1)),
+        _ if ty.is_instant() => SqlType::temporal(TypeKind::DateTime, ty.decimals.max(1)),
         _ => ty.clone(),
     }
 }

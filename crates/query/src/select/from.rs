@@ -394,7 +394,9 @@ pub(super) fn add_derived(
 /// A result's type as a column: timestamps are local times from here on.
 pub(crate) fn local_type(ty: &SqlType) -> SqlType {
     match ty.kind {
-        TypeKind::Timestamp => SqlType::temporal(TypeKind::DateTime, ty.decimals),
+        TypeKind::Timestamp => {
+            SqlType::temporal(TypeKind::DateTime, ty.decimals).with_format(Format::Instant)
+        }
         TypeKind::Bit => ty.clone().with_format(Format::Plain),
         _ => ty.clone(),
     }

@@ -111,7 +111,8 @@ fn pair(condition: &Expr) -> Option<(&Expr, &Expr, Comparison)> {
         walk::visit(expr, &mut |e| kept |= matches!(e.node, Node::Once(..)));
         !(facts.volatile || facts.assigns || facts.subquery || facts.aggregates || kept)
     };
-    if is_tolerant(*by, &left.ty, &right.ty) {
+    // Keys are local times.
+    if is_tolerant(*by, &left.ty, &right.ty) || left.ty.is_instant() && right.ty.is_instant() {
         return None;
     }
     // Text that is compared as a number or a time warns, each time.

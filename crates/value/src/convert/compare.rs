@@ -46,7 +46,7 @@ pub fn compare(
 
 /// Compares two TIMESTAMP values as instants; what the clock shows otherwise.
 pub fn compare_datetimes(x: DateTime, a_type: &SqlType, y: DateTime, b_type: &SqlType) -> Ordering {
-    if x.repeated == y.repeated || a_type.kind == TypeKind::Timestamp && b_type.kind == TypeKind::Timestamp {
+    if x.repeated == y.repeated || a_type.is_instant() && b_type.is_instant() {
         return x.cmp(&y);
     }
     x.shown().cmp(&y.shown())
