@@ -620,6 +620,14 @@ fn refuse_made_up(session: &Session, statement: &Statement, schema: &str, table:
 fn check_target(cx: BindContext<'_>, statement: &Statement) -> SqlResult<()> {
     use Privileges as P;
     let (name, wanted) = match statement {
+        Statement::Query(query) => {
+            return match &query.into {
+                Some(ast::SelectInto::Outfile { .. } | ast::SelectInto::Dumpfile(_)) => {
+                    crate::files::require_to_write(cx.session)
+                }
+                _ => Ok(()),
+            };
+        }
         Statement::Insert(tree) if tree.replace => (&tree.table, P::INSERT.and(P::DELETE)),
         Statement::Insert(tree) if !tree.on_duplicate.is_empty() => (&tree.table, P::INSERT.and(P::UPDATE)),
         Statement::Insert(tree) => (&tree.table, P::INSERT),
@@ -901,7 +909,7 @@ fn direct_kind(statement: &Statement) -> SqlResult<StatementKind> {
             ast::MaintainOp::Checksum => K::Checksum,
         },
         Statement::Explain(_) => K::Explain,
-        Statement::Unsupported { what } => return Err(errors::not_supported_yet(what)),
+        Statement::Unsupported { what, .. } => return Err(errors::not_supported_yet(what)),
         _ => return Err(errors::not_supported_yet("this statement")),
     })
 }

@@ -5,7 +5,7 @@ use crate::account::{Accounts, Privileges, check, see};
 use crate::ddl::schema_of;
 use crate::session::Session;
 use keel_base::{SqlError, SqlResult, errors};
-use keel_sql::ast::{ObjectName, ProgramAction, ProgramKind, ProgramStatement};
+use keel_sql::ast::{Account, ObjectName, ProgramAction, ProgramKind, ProgramStatement, Wanted, WantedOf};
 
 impl Database {
     /// Raises the error that the object does not exist, or with IF EXISTS the note.
@@ -40,6 +40,63 @@ impl Database {
         };
         session.note(note);
         Ok(())
+    }
+}
+
+impl Database {
+    /// Whether the session may run a statement that is not supported: an account without the privileges does not learn that.
+    pub fn check_wanted(&self, session: &Session, wanted: &Wanted) -> SqlResult<()> {
+        let catalog = self.catalog();
+        let accounts = &*catalog.accounts;
+        let exists = |schema: &str| match catalog.schema(schema) {
+            Some(_) => Ok(()),
+            None => Err(errors::bad_db(schema)),
+        };
+        match &wanted.of {
+            WantedOf::Routine(name) => {
+                let schema = schema_of(session, name)?;
+                check::database(session, accounts, schema, Privileges::CREATE_ROUTINE)?;
+                exists(schema)?;
+                may_define_for(session, wanted)
+            }
+            WantedOf::Library => check::database(session, accounts, "mysql", Privileges::INSERT),
+            WantedOf::Event(name) => {
+                let schema = schema_of(session, name)?;
+                may_define_for(session, wanted)?;
+                check::database(session, accounts, schema, Privileges::EVENT)?;
+                exists(schema)
+            }
+            WantedOf::Trigger(trigger, table) => {
+                schema_of(session, trigger)?;
+                let schema = match (&table.db, &trigger.db) {
+                    (Some(schema), _) | (None, Some(schema)) => schema.as_str(),
+                    (None, None) => schema_of(session, table)?,
+                };
+                check::lasting(session, accounts, (schema, &table.name), Privileges::TRIGGER)?;
+                match catalog.view(schema, &table.name) {
+                    Some(_) => Err(errors::wrong_object(schema, &table.name, "BASE TABLE")),
+                    None => catalog.require_lasting_table(schema, &table.name).map(|_| ()),
+                }?;
+                may_define_for(session, wanted)
+            }
+            WantedOf::Rows(name) => {
+                check::table(session, accounts, (schema_of(session, name)?, &name.name), Privileges::SELECT)
+            }
+            WantedOf::Indexes(words, names) => names.iter().try_for_each(|name| {
+                check::any_on_table(session, accounts, (schema_of(session, name)?, &name.name), words)
+            }),
+        }
+    }
+}
+
+/// 1227 where a program has another definer and the session may not define for others.
+fn may_define_for(session: &Session, wanted: &Wanted) -> SqlResult<()> {
+    let access = &session.access;
+    match &wanted.definer {
+        Some(Account::User { user, host }) if *user != *access.user || *host != *access.host => {
+            see::require_global(session, Privileges::SUPER.and(Privileges::SET_USER))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -21,7 +21,10 @@ pub fn check(core: &Core, statement: &Statement) -> SqlResult<()> {
         Statement::Flush(_) => see::require_global(session, P::RELOAD),
         Statement::Shutdown => see::require_global(session, P::SHUTDOWN),
         Statement::Show(show) => check_show(core, &show.what),
-        Statement::Unsupported { what } => check_unsupported(core, what),
+        Statement::Unsupported { wants: Some(wanted), .. } => {
+            core.state.database().check_wanted(&core.sql, wanted)
+        }
+        Statement::Unsupported { what, .. } => check_unsupported(core, what),
         _ => Ok(()),
     }
 }
@@ -31,6 +34,7 @@ fn check_unsupported(core: &Core, what: &str) -> SqlResult<()> {
     use Privileges as P;
     let session = &core.sql;
     let wanted = match what.split(' ').next().unwrap_or_default() {
+        "BACKUP" if what.ends_with("LOCK") => P::RELOAD.and(P::LOCK_TABLES),
         "BACKUP" | "RESET" => P::RELOAD,
         "CHANGE" | "START" | "STOP" => P::SUPER.and(P::REPLICATION_SLAVE_ADMIN),
         "PURGE" => P::SUPER.and(P::BINLOG_ADMIN),
@@ -71,11 +75,22 @@ fn check_show(core: &Core, what: &ShowKind) -> SqlResult<()> {
         ShowKind::Engine { .. } => P::PROCESS,
         ShowKind::BinaryLogs | ShowKind::BinlogStatus => P::SUPER.and(P::BINLOG_MONITOR),
         ShowKind::BinlogEvents => P::BINLOG_MONITOR,
+        ShowKind::Events { db } => return check_events(core, db.as_deref()),
+        ShowKind::CreateOther { kind, name } if kind == "EVENT" => {
+            return check_events(core, name.db.as_deref());
+        }
         ShowKind::ReplicaStatus { .. } => P::SUPER.and(P::SLAVE_MONITOR),
         ShowKind::ReplicaHosts => P::REPLICATION_MASTER_ADMIN,
         _ => return Ok(()),
     };
     see::require_global(&core.sql, wanted)
+}
+
+/// SHOW EVENTS and SHOW CREATE EVENT: EVENT on the database.
+fn check_events(core: &Core, db: Option<&str>) -> SqlResult<()> {
+    let Some(db) = db.or(core.sql.database.as_deref()) else { return Ok(()) };
+    let catalog = core.state.database().catalog();
+    see::require_on_database(&core.sql, &catalog.accounts, db, Privileges::EVENT)
 }
 
 /// Variables that a privilege beside SUPER lets set, those of connections and of the binary log.

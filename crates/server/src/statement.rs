@@ -247,7 +247,7 @@ fn run_more(core: &mut Core, statement: &Statement, params: &[Value]) -> SqlResu
 /// How messages name a statement that is not supported.
 fn name_of(statement: &Statement) -> String {
     let name = match statement {
-        Statement::Unsupported { what } => return what.clone(),
+        Statement::Unsupported { what, .. } => return what.clone(),
         _ => "this statement",
     };
     name.to_string()

@@ -288,6 +288,20 @@ pub(crate) fn lasting(
     if missing.is_none() { Ok(()) } else { Err(denied(session, missing, schema, table)) }
 }
 
+/// 1142 with the statement's words unless the session has some privilege on a table or on a column of it.
+pub(crate) fn any_on_table(
+    session: &Session,
+    accounts: &Accounts,
+    (schema, table): (&str, &str),
+    words: &str,
+) -> SqlResult<()> {
+    let any = super::see::lists_table(session, accounts, schema, table);
+    match any || session.temporary.get(schema, table).is_some() {
+        true => Ok(()),
+        false => Err(denied_command(session, words, schema, table)),
+    }
+}
+
 /// 1044 unless the session has all of `wanted` on a database.
 pub(crate) fn database(
     session: &Session,
@@ -428,7 +442,13 @@ pub(crate) fn definition(session: &Session, catalog: &Catalog, statement: &State
         Statement::Truncate { table, .. } => on(table, P::DROP),
         Statement::Maintain(maintain) => {
             let wanted = match maintain.op {
-                MaintainOp::Check | MaintainOp::Checksum => P::SELECT,
+                MaintainOp::Check => {
+                    return maintain.tables.iter().try_for_each(|name| {
+                        let place = (schema_of(session, name)?, name.name.as_str());
+                        any_on_table(session, accounts, place, "CHECK TABLE")
+                    });
+                }
+                MaintainOp::Checksum => P::SELECT,
                 MaintainOp::Analyze | MaintainOp::Optimize | MaintainOp::Repair => P::SELECT.and(P::INSERT),
             };
             maintain.tables.iter().try_for_each(|name| on(name, wanted))

@@ -40,6 +40,16 @@ pub fn require_database(session: &Session, accounts: &Accounts, name: &str, told
     })
 }
 
+/// 1044 unless the session has all of `wanted` on a database, whether it exists or not.
+pub fn require_on_database(
+    session: &Session,
+    accounts: &Accounts,
+    name: &str,
+    wanted: Privileges,
+) -> SqlResult<()> {
+    super::check::database(session, accounts, name, wanted)
+}
+
 /// Whether a name means a temporary table of the session's own.
 pub fn is_temporary(session: &Session, schema: &str, name: &str) -> bool {
     session.temporary.get(schema, name).is_some()

@@ -289,5 +289,7 @@ pub enum Statement {
     Unsupported {
         /// The leading words, upper case: `CREATE TRIGGER`.
         what: String,
+        /// What it asks privileges for.
+        wants: Option<Box<Wanted>>,
     },
 }

@@ -1,6 +1,6 @@
 //! Statements about stored programs and foreign servers.
 
-use super::ObjectName;
+use super::{Account, ObjectName};
 
 /// DROP, ALTER or CALL of a stored program, or DROP or ALTER of a foreign server.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,4 +44,30 @@ pub enum ProgramKind {
     PackageBody,
     /// SERVER.
     Server,
+}
+
+/// What a statement that is not supported asks privileges for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Wanted {
+    /// DEFINER of a program.
+    pub definer: Option<Account>,
+    /// The objects.
+    pub of: WantedOf,
+}
+
+/// The objects of a statement that is not supported.
+#[derive(Debug, Clone, PartialEq)]
+pub enum WantedOf {
+    /// CREATE PROCEDURE, FUNCTION or PACKAGE.
+    Routine(ObjectName),
+    /// CREATE FUNCTION of a library.
+    Library,
+    /// CREATE EVENT.
+    Event(ObjectName),
+    /// CREATE TRIGGER: the trigger and its table.
+    Trigger(ObjectName, ObjectName),
+    /// HANDLER OPEN.
+    Rows(ObjectName),
+    /// CACHE INDEX and LOAD INDEX INTO CACHE, by their words.
+    Indexes(&'static str, Vec<ObjectName>),
 }

@@ -47,7 +47,7 @@ impl Parser<'_> {
                 Ok(self.compound("ALTER DEFINER".to_owned()))
             }
             Kw::DEFINER | Kw::SQL | Kw::TABLESPACE => {
-                Ok(Statement::Unsupported { what: format!("ALTER {}", kw.name()) })
+                Ok(Statement::Unsupported { what: format!("ALTER {}", kw.name()), wants: None })
             }
             _ => Err(self.unexpected()),
         }

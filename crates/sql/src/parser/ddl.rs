@@ -9,7 +9,6 @@ use keel_base::{SqlResult, errors};
 impl Parser<'_> {
     /// At CREATE.
     pub(super) fn create(&mut self) -> SqlResult<Statement> {
-        let start = self.pos;
         self.advance();
         let or_replace = self.accept_then(Kw::OR, &[Kw::REPLACE])?;
         let Some(kw) = self.peek().kw else { return Err(self.unexpected()) };
@@ -45,10 +44,7 @@ impl Parser<'_> {
             | Kw::SERVER
             | Kw::AGGREGATE
             | Kw::PACKAGE => self.create_program(kw),
-            Kw::DEFINER => {
-                self.pos = start;
-                Ok(self.compound("CREATE DEFINER".to_owned()))
-            }
+            Kw::DEFINER => self.create_program_for(),
             _ => Err(self.unexpected()),
         }
     }

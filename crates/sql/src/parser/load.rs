@@ -11,7 +11,8 @@ impl Parser<'_> {
     pub(super) fn load(&mut self) -> SqlResult<Statement> {
         match self.peek_at(1).kw {
             Some(Kw::DATA) => {}
-            Some(Kw::XML | Kw::INDEX) => return Ok(self.unsupported(2)),
+            Some(Kw::INDEX) => return Ok(self.unsupported_of_tables(Kw::LOAD)),
+            Some(Kw::XML) => return Ok(self.unsupported(2)),
             _ => {
                 self.advance();
                 return Err(self.unexpected());

@@ -1,7 +1,7 @@
 //! Stored programs: DROP, ALTER and CALL, and where the text of a definition or of a compound statement ends.
 
 use super::{ParseOptions, Parser, TypeFamily, skip_blank};
-use crate::ast::{ObjectName, ProgramAction, ProgramKind, ProgramStatement, Statement};
+use crate::ast::{ObjectName, ProgramAction, ProgramKind, ProgramStatement, Statement, Wanted, WantedOf};
 use crate::keyword::Kw;
 use crate::lexer::{Lexer, Tok};
 use keel_base::SqlResult;
@@ -68,7 +68,63 @@ impl Parser<'_> {
     /// A definition with a body, or a compound statement: its text ends behind its last block.
     pub(super) fn compound(&mut self, what: String) -> Statement {
         self.compound = true;
-        Statement::Unsupported { what }
+        Statement::Unsupported { what, wants: None }
+    }
+
+    /// CREATE DEFINER = account of a program; at DEFINER.
+    pub(super) fn create_program_for(&mut self) -> SqlResult<Statement> {
+        self.advance();
+        self.expect(Tok::Eq)?;
+        let account = self.account()?;
+        let Some(kw) = self.peek().kw else { return Err(self.unexpected()) };
+        let mut statement = match kw {
+            Kw::PROCEDURE | Kw::FUNCTION | Kw::TRIGGER | Kw::EVENT | Kw::AGGREGATE | Kw::PACKAGE => {
+                self.create_program(kw)?
+            }
+            _ => return Err(self.unexpected()),
+        };
+        if let Statement::Unsupported { wants: Some(wants), .. } = &mut statement {
+            wants.definer = Some(account);
+        }
+        Ok(statement)
+    }
+
+    /// HANDLER, CACHE INDEX and LOAD INDEX INTO CACHE: the names of their tables. The rest of the text is not read.
+    pub(super) fn unsupported_of_tables(&mut self, kw: Kw) -> Statement {
+        let words = if kw == Kw::LOAD { 2 } else { 1 };
+        let mut statement = self.unsupported(words);
+        if let Statement::Unsupported { wants, .. } = &mut statement {
+            *wants = self.wanted_tables(kw).map(|of| Box::new(Wanted { definer: None, of }));
+        }
+        statement
+    }
+
+    fn wanted_tables(&mut self, kw: Kw) -> Option<WantedOf> {
+        self.advance();
+        if kw == Kw::HANDLER {
+            let name = self.object_name().ok()?;
+            return self.at_kw(Kw::OPEN).then_some(WantedOf::Rows(name));
+        }
+        let words = if kw == Kw::CACHE { "CACHE INDEX" } else { "LOAD INDEX INTO CACHE" };
+        self.expect_kw(Kw::INDEX).ok()?;
+        if kw == Kw::LOAD {
+            self.expect_kw(Kw::INTO).ok()?;
+            self.expect_kw(Kw::CACHE).ok()?;
+        }
+        let mut names = vec![self.object_name().ok()?];
+        // Names of indexes may follow each table.
+        while !matches!(self.peek().tok, Tok::End | Tok::Bad) {
+            if self.accept(Tok::LParen) {
+                while !matches!(self.peek().tok, Tok::RParen | Tok::End | Tok::Bad) {
+                    self.advance();
+                }
+            } else if self.accept(Tok::Comma) {
+                names.push(self.object_name().ok()?);
+            } else {
+                self.advance();
+            }
+        }
+        Some(WantedOf::Indexes(words, names))
     }
 
     /// At PROCEDURE and the other kinds, behind CREATE: reads what stands before the body.
@@ -78,51 +134,57 @@ impl Parser<'_> {
         }
         let what = format!("CREATE {}", kw.name());
         self.advance();
-        match kw {
+        let of = match kw {
             Kw::PROCEDURE => self.routine_head(false)?,
             Kw::FUNCTION => self.routine_head(true)?,
             Kw::AGGREGATE => {
                 self.expect_kw(Kw::FUNCTION)?;
-                self.routine_head(true)?;
+                self.routine_head(true)?
             }
             Kw::TRIGGER => {
                 self.if_not_exists()?;
-                self.object_name()?;
+                let trigger = self.object_name()?;
                 self.expect_any(&[Kw::BEFORE, Kw::AFTER])?;
                 self.expect_any(&[Kw::INSERT, Kw::UPDATE, Kw::DELETE])?;
                 self.expect_kw(Kw::ON)?;
-                self.object_name()?;
+                let table = self.object_name()?;
                 for kw in [Kw::FOR, Kw::EACH, Kw::ROW] {
                     self.expect_kw(kw)?;
                 }
+                Some(WantedOf::Trigger(trigger, table))
             }
             Kw::EVENT => {
                 self.if_not_exists()?;
-                self.object_name()?;
+                let event = self.object_name()?;
                 self.expect_kw(Kw::ON)?;
                 self.expect_kw(Kw::SCHEDULE)?;
                 self.expect_any(&[Kw::EVERY, Kw::AT])?;
+                Some(WantedOf::Event(event))
             }
-            _ => {}
-        }
+            _ => None,
+        };
         // A body follows.
         if self.at(Tok::End) {
             return Err(self.unexpected());
         }
-        Ok(self.compound(what))
+        let mut statement = self.compound(what);
+        if let Statement::Unsupported { wants, .. } = &mut statement {
+            *wants = of.map(|of| Box::new(Wanted { definer: None, of }));
+        }
+        Ok(statement)
     }
 
     /// Name, parameters and RETURNS of a routine. Oracle's need neither parentheses nor this order.
-    fn routine_head(&mut self, is_function: bool) -> SqlResult<()> {
+    fn routine_head(&mut self, is_function: bool) -> SqlResult<Option<WantedOf>> {
         self.if_not_exists()?;
-        self.object_name()?;
+        let wanted = Some(WantedOf::Routine(self.object_name()?));
         if self.options.types == TypeFamily::Oracle {
-            return Ok(());
+            return Ok(wanted);
         }
         if is_function && self.accept_kw(Kw::RETURNS) {
             // A function of a library: RETURNS type SONAME 'file'.
             self.advance();
-            return self.expect_kw(Kw::SONAME);
+            return self.expect_kw(Kw::SONAME).map(|()| Some(WantedOf::Library));
         }
         self.expect(Tok::LParen)?;
         let mut open = 1u32;
@@ -135,7 +197,10 @@ impl Parser<'_> {
             }
             self.advance();
         }
-        if is_function { self.expect_kw(Kw::RETURNS) } else { Ok(()) }
+        if is_function {
+            self.expect_kw(Kw::RETURNS)?;
+        }
+        Ok(wanted)
     }
 
     /// At a block without a name: Oracle's DECLARE or BEGIN.

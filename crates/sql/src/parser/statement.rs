@@ -122,6 +122,8 @@ impl Parser<'_> {
             }
             Kw::CALL => self.call_procedure(),
             Kw::DECLARE if self.options.types == TypeFamily::Oracle => self.anonymous_block(),
+            Kw::BACKUP if self.peek_at(1).tok != Tok::End => Ok(self.unsupported(2)),
+            Kw::HANDLER | Kw::CACHE if self.peek_at(1).tok != Tok::End => Ok(self.unsupported_of_tables(kw)),
             Kw::HANDLER
             | Kw::INSTALL
             | Kw::UNINSTALL
@@ -158,7 +160,7 @@ impl Parser<'_> {
         let names = tokens.iter().take(words).take_while(|token| token.tok == Tok::Word);
         let what: Vec<String> =
             names.map(|&token| String::from_utf8_lossy(self.text_of(token)).to_ascii_uppercase()).collect();
-        Statement::Unsupported { what: what.join(" ") }
+        Statement::Unsupported { what: what.join(" "), wants: None }
     }
 
     /// At ANALYZE: whether tables follow, not a statement.
