@@ -366,6 +366,18 @@ impl State {
         Ok(())
     }
 
+    /// The result where MariaDB keeps groups in a temporary table: a deviation that overflows is no number there.
+    pub fn finish_held(&mut self, call: &AggregateCall, session: &mut Session) -> SqlResult<Value> {
+        let value = self.finish(call, session)?;
+        let is_root = matches!(call.kind, AggregateKind::StdPop | AggregateKind::StdSamp);
+        Ok(match &self.sum {
+            Sum::Spread { count, squares, .. } if is_root && *count > 1 && !squares.is_finite() => {
+                Value::Double(f64::INFINITY)
+            }
+            _ => value,
+        })
+    }
+
     /// The result.
     pub fn finish(&mut self, call: &AggregateCall, session: &mut Session) -> SqlResult<Value> {
         self.take_rest(call, session)?;
@@ -417,6 +429,7 @@ fn spread(kind: AggregateKind, count: i64, squares: f64) -> Value {
     }
     let variance = squares / divisor as f64;
     Value::Double(match root {
+        true if variance.is_nan() => return Value::Null,
         // MariaDB shows the greatest number for a deviation that no number is.
         true if !variance.is_finite() => f64::MAX,
         true => variance.sqrt(),

@@ -476,8 +476,12 @@ impl<'p> Grouper<'p> {
             _ => Vec::with_capacity(count),
         };
         values.clear();
+        let is_held = !self.plan.streams && !self.plan.keys.is_empty();
         for (state, call) in states.iter_mut().zip(&self.plan.aggregates) {
-            values.push(state.finish(call, session)?);
+            values.push(match is_held {
+                true => state.finish_held(call, session)?,
+                false => state.finish(call, session)?,
+            });
         }
         frame.slots[self.plan.slot as usize] = RowSlot::Values(values);
         Ok(())

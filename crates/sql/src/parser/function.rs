@@ -28,7 +28,7 @@ const ARITY: &[(&str, usize, usize)] = &[
 /// The others that stand in MariaDB's grammar: their arguments have no names.
 const IN_GRAMMAR: &[&str] = &["char", "interval", "trim", "trim_oracle", "weight_string"];
 
-/// Aggregates: they take DISTINCT or ALL, and OVER.
+/// Aggregates: they take ALL and OVER, some DISTINCT.
 const AGGREGATES: &[&str] = &[
     "avg",
     "bit_and",
@@ -46,6 +46,9 @@ const AGGREGATES: &[&str] = &[
     "variance",
     "var_samp",
 ];
+
+/// Aggregates that may have DISTINCT.
+const DISTINCT: &[&str] = &["avg", "count", "group_concat", "json_arrayagg", "max", "min", "sum"];
 
 /// Window functions that are no aggregates.
 const WINDOW_ONLY: &[&str] = &[
@@ -471,7 +474,7 @@ impl Parser<'_> {
 
     #[inline(never)]
     fn aggregate_arguments(&mut self, call: &mut FunctionCall) -> SqlResult<()> {
-        call.distinct = call.name != "json_objectagg" && self.accept_kw(Kw::DISTINCT);
+        call.distinct = DISTINCT.contains(&call.name.as_str()) && self.accept_kw(Kw::DISTINCT);
         if !call.distinct
             && !matches!(call.name.as_str(), "group_concat" | "json_arrayagg" | "json_objectagg")
         {
