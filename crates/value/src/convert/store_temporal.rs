@@ -19,36 +19,41 @@ struct Reading<T> {
     flaw: Option<Flaw>,
 }
 
-/// Whole and microseconds of a number; digits behind those are cut.
+/// Whole, microseconds and billionths of a number; digits behind those are cut.
 struct Split {
     negative: bool,
     whole: u64,
     micros: u32,
+    /// Billionths of a second behind the microseconds.
+    nanos: u32,
 }
 
 fn split(number: &Decimal) -> Split {
     let size = number.abs();
     let whole = size.truncate(0);
-    let fraction = size.sub(&whole).map_or(Decimal::ZERO, |f| f.truncate(6));
-    let micros = fraction.mul(&Decimal::from_u64(1_000_000)).map_or(0, |f| f.to_u64().unwrap_or(0));
+    let fraction = size.sub(&whole).map_or(Decimal::ZERO, |f| f.truncate(9));
+    let nanos =
+        fraction.mul(&Decimal::from_u64(1_000_000_000)).map_or(0, |f| f.truncate(0).to_u64().unwrap_or(0));
     Split {
         negative: number.is_negative(),
         whole: whole.to_u64().unwrap_or_else(|bound| bound),
-        micros: micros as u32,
+        micros: (nanos / 1000) as u32,
+        nanos: (nanos % 1000) as u32,
     }
 }
 
 fn number_of(value: ValueRef<'_>, from: &SqlType) -> Split {
     match value {
-        ValueRef::Int(v) if !from.unsigned => Split { negative: v < 0, whole: v.unsigned_abs(), micros: 0 },
-        ValueRef::Int(v) => Split { negative: false, whole: v as u64, micros: 0 },
-        ValueRef::UInt(v) => Split { negative: false, whole: v, micros: 0 },
+        ValueRef::Int(v) if !from.unsigned => Split::of_whole(v < 0, v.unsigned_abs()),
+        ValueRef::Int(v) => Split::of_whole(false, v as u64),
+        ValueRef::UInt(v) => Split::of_whole(false, v),
         ValueRef::Decimal(v) => split(&v),
         _ => {
             let v = super::to_f64(value, from, &mut |_| {});
             let size = v.abs();
-            let micros = ((size - size.floor()) * 1e6) as u32;
-            Split { negative: v < 0.0, whole: size.floor() as u64, micros: micros.min(999_999) }
+            let nanos = ((size - size.floor()) * 1e9) as u32;
+            let (micros, nanos) = ((nanos / 1000).min(999_999), nanos % 1000);
+            Split { negative: v < 0.0, whole: size.floor() as u64, micros, nanos }
         }
     }
 }
@@ -98,8 +103,39 @@ fn numeric_datetime(number: &Split, rules: DateRules) -> Result<ParsedDateTime, 
     if !parsed.has_time && number.micros > 0 {
         parsed.value.micros = 0;
         parsed.flaw = Some(Flaw::Fraction);
+    } else if rules.round && number.nanos >= HALF_A_MICROSECOND {
+        let micro = Interval { micros: 1, ..Interval::default() };
+        parsed.value = parsed.value.add_interval(micro).ok_or(BadTemporal::OutOfRange)?;
     }
     Ok(parsed)
+}
+
+/// From so many billionths of a second on a microsecond is rounded up.
+const HALF_A_MICROSECOND: u32 = 500;
+/// The last microsecond of a second.
+const MICROS_MAX: u32 = 999_999;
+
+impl Split {
+    fn of_whole(negative: bool, whole: u64) -> Split {
+        Split { negative, whole, micros: 0, nanos: 0 }
+    }
+
+    /// As a time. MariaDB refuses what stands behind the last microsecond of a second where it rounds.
+    fn time(&self, rules: DateRules) -> Result<ParsedTime, BadTemporal> {
+        let parsed = time_from_number(self.negative, self.whole, self.micros)?;
+        if !rules.round || self.nanos == 0 {
+            return Ok(parsed);
+        }
+        if parsed.datetime.is_some() {
+            let datetime = numeric_datetime(self, DateRules { allow_invalid: true, ..rules })?.value;
+            return Ok(ParsedTime { value: datetime.time(), datetime: Some(datetime), ..parsed });
+        }
+        if self.micros == MICROS_MAX {
+            return Err(BadTemporal::Syntax);
+        }
+        let up = u32::from(self.nanos >= HALF_A_MICROSECOND);
+        time_from_number(self.negative, self.whole, self.micros + up)
+    }
 }
 
 fn checked(value: DateTime, rules: DateRules) -> Result<Reading<DateTime>, BadTemporal> {
@@ -140,10 +176,7 @@ fn read_time(value: ValueRef<'_>, from: &SqlType, rules: DateRules) -> Result<Pa
         ValueRef::Time(v) => Ok(given(v, None)),
         ValueRef::DateTime(v) => Ok(of_day(v)),
         ValueRef::Date(v) => Ok(of_day(v.midnight())),
-        _ => {
-            let number = number_of(value, from);
-            time_from_number(number.negative, number.whole, number.micros)
-        }
+        _ => number_of(value, from).time(rules),
     }
 }
 
@@ -273,7 +306,8 @@ fn store_timestamp(to: &SqlType, from: &SqlType, value: ValueRef<'_>, context: &
 
 fn store_time(to: &SqlType, from: &SqlType, value: ValueRef<'_>, context: &StoreContext<'_>) -> Outcome {
     let rules = DateRules::default();
-    let rules = if to.decimals >= 6 { rules.rounding_by(context.mode) } else { rules };
+    let is_text = value.as_bytes().is_some();
+    let rules = if to.decimals >= 6 || !is_text { rules.rounding_by(context.mode) } else { rules };
     let parsed = read_time(value, from, rules)?;
     let lost = lost_by(parsed.flaw).or(parsed.datetime.map(|_| Lost::Part));
     Ok((Value::Time(parsed.value.fit(to.decimals, context.mode)), lost))
@@ -454,10 +488,7 @@ pub(super) fn time_for_comparison(value: ValueRef<'_>, ty: &SqlType, report: Rep
         ValueRef::Time(v) => return v,
         ValueRef::DateTime(v) => return v.time(),
         ValueRef::Bytes(text) => parse_time(text, DateRules::COMPARED),
-        _ => {
-            let number = number_of(value, ty);
-            time_from_number(number.negative, number.whole, number.micros)
-        }
+        _ => number_of(value, ty).time(DateRules::COMPARED),
     };
     match parsed {
         Ok(parsed) => {
