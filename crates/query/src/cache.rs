@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use hashbrown::HashMap;
 use keel_sql::digest::{self, Digest};
 use keel_sql::{Literal, ParseOptions, TypeFamily};
+use keel_storage::runtime::fiber;
 use keel_value::{SqlMode, Value};
 use parking_lot::Mutex;
 
@@ -31,6 +32,9 @@ const VARIANTS_MAX: usize = 8;
 const TEXT_BYTES_MAX: usize = 32 << 10;
 /// Literals of such a text.
 const LITERALS_MAX: usize = 512;
+
+/// Bytes of a literal that take as long to read as a row of a loop.
+const LITERAL_BYTES_PER_TICK: usize = 1 << 10;
 
 /// What a plan depends on beside its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -342,6 +346,7 @@ pub(crate) fn literal_values(
     values.clear();
     values.reserve(literals.len());
     for literal in literals {
+        fiber::tick_by(1 + (literal.span.of(sql).len() / LITERAL_BYTES_PER_TICK) as u32);
         let tree = keel_sql::value_of(literal.kind, literal.span.of(sql), options).ok()?;
         values.push(literal_value(&tree, session.vars.connection_collation, session.vars.sql_mode).ok()?.0);
     }

@@ -376,6 +376,7 @@ fn alternatives(
     for (number, parts) in unions {
         let mut lists = Vec::with_capacity(parts.len());
         for part in *parts {
+            fiber::tick();
             let mut both = found.to_vec();
             target.conditions(part, *number, &mut both);
             match usable(index, &both) {
@@ -551,7 +552,8 @@ fn by_conditions(
     let fetch = if clustered || covering && !request.locking { 0.0 } else { FETCH };
     let parts = alternatives.iter().map(|u| u.conditions.len()).min().unwrap_or(0);
     let exact = exact_predicates(index, &alternatives);
-    let constant = alternatives.iter().all(|u| u.conditions.iter().all(reads_no_row));
+    let constant =
+        alternatives.iter().inspect(|_| fiber::tick()).all(|u| u.conditions.iter().all(reads_no_row));
     let lists: Vec<Vec<PartCondition>> = alternatives.into_iter().map(|u| u.conditions).collect();
     let key_len = key_len(table, index, lists.iter().map(Vec::len).max().unwrap_or(0));
     if let Some(key) = point_key(index, &lists) {

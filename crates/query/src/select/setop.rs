@@ -325,7 +325,10 @@ fn collect(part: &Part, out: &mut Vec<Vec<Expr>>) -> SqlResult<()> {
                 add(columns.map(|((ty, nullable), by)| stand_in(ty, *nullable, *by)).collect())
             }
         },
-        Part::Rows(rows) => rows.iter().try_for_each(|row| add(row.clone())),
+        Part::Rows(rows) => rows.iter().try_for_each(|row| {
+            fiber::tick();
+            add(row.clone())
+        }),
         Part::Chain { first, rest } => {
             collect(first, out)?;
             rest.iter().try_for_each(|joined| collect(&joined.part, out))
@@ -445,7 +448,7 @@ fn convert(part: &mut Part, types: &[(SqlType, bool)]) {
             convert(first, types);
             rest.iter_mut().for_each(|joined| convert(&mut joined.part, types));
         }
-        Part::Rows(rows) => rows.iter_mut().for_each(adapt),
+        Part::Rows(rows) => rows.iter_mut().inspect(|_| fiber::tick()).for_each(adapt),
         Part::Query(plan) => match &mut plan.body {
             Body::Block(block) => {
                 keep_quotients(block, types);

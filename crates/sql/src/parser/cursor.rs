@@ -332,11 +332,11 @@ impl Parser<'_> {
         }
     }
 
-    /// The words from `first` to before the next token, as written.
+    /// The words from `first` to before the next token, as written; of a long text the beginning, of which names are made.
     pub(super) fn source(&self, first: usize) -> SourceText {
         let start = self.tokens[first].start;
         let end = if self.pos > first { self.tokens[self.pos - 1].end } else { start };
-        let text = String::from_utf8_lossy(&self.text[start..end]);
+        let text = String::from_utf8_lossy(&self.text[start..end.min(start + NAME_SOURCE_MAX)]);
         SourceText(if text.contains("/*") { without_version_marks(&text) } else { text.into_owned() })
     }
 
@@ -380,6 +380,9 @@ impl Parser<'_> {
         Expr::Literal(Literal { value, index: None })
     }
 }
+
+/// Bytes of a text of which a column's name is made: no name is as long.
+pub(super) const NAME_SOURCE_MAX: usize = 4 << 10;
 
 /// `1 /*!50000 + 1 */` reads `1  + 1 `: the marks of code for versions are no part of a column's name.
 fn without_version_marks(text: &str) -> String {

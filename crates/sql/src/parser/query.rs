@@ -1,6 +1,7 @@
 //! Queries: SELECT, VALUES, set operations, WITH, ORDER BY, LIMIT, windows.
 
 use super::Parser;
+use super::cursor::NAME_SOURCE_MAX;
 use crate::ast::{
     CommonTable, Expr, FrameBound, FrameExclude, IntoTarget, LateInto, Limit, LiteralValue, LockClause,
     LockWait, OrderItem, Query, QueryBody, Select, SelectInto, SelectItem, SelectOptions, SetOp, SetOperand,
@@ -438,7 +439,10 @@ impl Parser<'_> {
                 LiteralValue::Null => "NULL".to_owned(),
                 LiteralValue::Bool(true) => "TRUE".to_owned(),
                 LiteralValue::Bool(false) => "FALSE".to_owned(),
-                LiteralValue::String { bytes, .. } => column_name_of(&bytes.to_text()),
+                LiteralValue::String { bytes, .. } => {
+                    let beginning = &bytes.0[..bytes.0.len().min(NAME_SOURCE_MAX)];
+                    column_name_of(&String::from_utf8_lossy(beginning))
+                }
                 LiteralValue::Int(_) | LiteralValue::Decimal(_) | LiteralValue::Float(_) => {
                     self.number_text(first)
                 }
