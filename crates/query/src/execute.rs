@@ -24,6 +24,7 @@ use crate::mdl::{Kind, TableLock};
 use crate::plan::{Body, Plan, StatementKind};
 use crate::result::{Completion, ResultColumns, RowSink, RowView};
 use crate::session::Session;
+use crate::waits::Contender;
 use crate::{engine_error, maintain, select};
 
 /// Times that a plan is bound anew because definitions keep coming between.

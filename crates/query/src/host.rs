@@ -1,20 +1,19 @@
 //! What the executor asks of the server around it.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use keel_base::SqlResult;
+use keel_context::Place;
 use keel_sql::ast::VarScope;
 use keel_value::{CollationId, Value};
 
 use crate::catalog::TableDef;
 use crate::files::FileRules;
-use crate::memory::WorkMemory;
 use crate::session::Session;
 use crate::user_locks::UserLocks;
 
 /// The server, as seen by statements. Implemented once by the crate `server`, and by a small stand-in in tests.
-pub trait Host: Send + Sync {
+pub trait Host: Place {
     /// The value of `@@name`, or 1193.
     fn system_variable(&self, session: &Session, scope: VarScope, name: &str) -> SqlResult<Value>;
 
@@ -48,11 +47,6 @@ pub trait Host: Send + Sync {
         CollationId::UTF8MB4_GENERAL_CI
     }
 
-    /// `tmpdir`: where sorts and groups that do not fit into memory go. Made when first needed.
-    fn temporary_directory(&self) -> PathBuf {
-        PathBuf::from("/tmp")
-    }
-
     /// Which files of the server and of clients statements may use.
     fn file_rules(&self) -> FileRules {
         FileRules::default()
@@ -60,9 +54,6 @@ pub trait Host: Send + Sync {
 
     /// The names that GET_LOCK() locks on this server, and who waits for whom: the same at each call.
     fn user_locks(&self) -> Arc<UserLocks>;
-
-    /// What sessions share for rows that statements keep, user variables and parameters in pieces.
-    fn work_memory(&self) -> &WorkMemory;
 
     /// `VERSION()`.
     fn version(&self) -> String;

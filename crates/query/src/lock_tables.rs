@@ -22,6 +22,7 @@ use crate::mdl::{Kind, Owned, TableLock};
 use crate::plan::{Plan, TableUse};
 use crate::read_lock::Pass;
 use crate::session::Session;
+use crate::waits::Contender;
 use crate::waits::Stake;
 
 /// The tables that a session has locked by name; given back when dropped.

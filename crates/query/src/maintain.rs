@@ -23,6 +23,7 @@ use crate::engine_error;
 use crate::mdl::{Kind, Owned, TableLock};
 use crate::result::{ColumnMeta, Completion, ResultColumns, RowSink, RowView};
 use crate::session::Session;
+use crate::waits::Contender;
 
 /// Problems reported for one table.
 const PROBLEMS_MAX: usize = 20;

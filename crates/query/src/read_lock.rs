@@ -21,6 +21,7 @@ use keel_storage::runtime::{slot_count, worker_index};
 use crate::Database;
 use crate::mdl::{Kind, TableLock};
 use crate::session::Session;
+use crate::waits::Contender;
 
 /// The gates of a server.
 pub(crate) struct Gates {

@@ -4,7 +4,6 @@
 //! [`Database`](crate::Database) for each statement. Nothing here is shared between sessions but the `Arc`s.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use hashbrown::HashMap;
 use keel_base::{Level, SqlError, SqlResult, Warning, code, errors};
@@ -19,7 +18,7 @@ use crate::admission::{LongValues, Operators};
 use crate::aggregate::AggregateCall;
 use crate::func::locale::Locale;
 use crate::host::Host;
-use crate::interrupt::{Interrupt, InterruptState};
+use crate::interrupt::{Interrupt, InterruptState, interrupted};
 use crate::lock_tables::NamedLocks;
 use crate::mdl::{Kind, TableLock};
 use crate::memory::{Allowance, Room, Work};
@@ -28,7 +27,7 @@ use crate::running::Running;
 use crate::temporary::TemporaryTables;
 use crate::txn::TransactionState;
 use crate::user_locks::HeldLocks;
-use crate::waits::Stake;
+use crate::waits::{Contender, Stake, Waits};
 
 /// ALGORITHM of ALTER TABLE and CREATE INDEX: the most that a change may cost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -508,7 +507,11 @@ const VARIABLE_BYTES: usize = 128;
 impl UserVariables {
     /// None.
     pub fn new(host: Arc<dyn Host>) -> UserVariables {
-        UserVariables { map: HashMap::new(), bytes: 0, memory: Allowance::new(u64::MAX, host) }
+        UserVariables {
+            map: HashMap::new(),
+            bytes: 0,
+            memory: Allowance::new(u64::MAX, Work::new(host, None)),
+        }
     }
 
     /// The variable of that name.
@@ -828,28 +831,6 @@ impl Session {
         }
     }
 
-    /// Takes a lock that is not one of rows; waits. 1213 where it closes a ring.
-    pub(crate) fn wait_for(&self, lock: &Arc<TableLock>, kind: Kind, timeout: Duration) -> SqlResult<()> {
-        let waits = self.user_locks.registry().waits();
-        waits.take(lock, kind, || self.stake(), &self.interrupt, timeout)
-    }
-
-    /// The locks that it keeps while it waits for one.
-    pub(crate) fn stake(&self) -> Stake {
-        let mut kept = self.user_locks.kept();
-        let of_transaction = self.transaction.locks.iter();
-        kept.extend(of_transaction.map(|(lock, writes)| (lock.clone(), Kind::of_share(*writes))));
-        // A statement without a transaction shares its tables while it runs.
-        let runs = self.running.plan().filter(|_| !self.keeps_locks());
-        let of_statement = runs.iter().flat_map(|plan| plan.locks());
-        kept.extend(of_statement.map(|(lock, writes)| (lock.clone(), Kind::of_share(writes))));
-        kept.extend(self.named_locks.kept());
-        kept.extend(self.read_lock.kept());
-        kept.extend(self.passes.iter().map(|pass| (pass.gate().clone(), Kind::Write)));
-        kept.extend(self.filling.iter().map(|lock| (lock.clone(), Kind::Own)));
-        Stake { owner: self.owner.clone(), kept, firm: false }
-    }
-
     /// What a COMMIT says that was rolled back because of `error`; SHOW WARNINGS shows both.
     pub(crate) fn failed_commit(&mut self, error: SqlError) -> SqlError {
         for shown in [&error, &errors::error_during_commit(1, "Operation not permitted")] {
@@ -981,12 +962,32 @@ impl Session {
     }
 }
 
-#[cold]
-pub(crate) fn interrupted(state: InterruptState) -> SqlError {
-    match state {
-        InterruptState::Connection => errors::connection_killed(),
-        InterruptState::Timeout => errors::statement_timeout(),
-        _ => errors::query_interrupted(),
+impl Contender for Session {
+    fn waits(&self) -> &Waits {
+        self.user_locks.registry().waits()
+    }
+
+    fn stake(&self) -> Stake {
+        let mut kept = self.user_locks.kept();
+        let of_transaction = self.transaction.locks.iter();
+        kept.extend(of_transaction.map(|(lock, writes)| (lock.clone(), Kind::of_share(*writes))));
+        // A statement without a transaction shares its tables while it runs.
+        let runs = self.running.plan().filter(|_| !self.keeps_locks());
+        let of_statement = runs.iter().flat_map(|plan| plan.locks());
+        kept.extend(of_statement.map(|(lock, writes)| (lock.clone(), Kind::of_share(writes))));
+        kept.extend(self.named_locks.kept());
+        kept.extend(self.read_lock.kept());
+        kept.extend(self.passes.iter().map(|pass| (pass.gate().clone(), Kind::Write)));
+        kept.extend(self.filling.iter().map(|lock| (lock.clone(), Kind::Own)));
+        Stake { owner: self.owner.clone(), kept, firm: false }
+    }
+
+    fn interrupt(&self) -> &Interrupt {
+        &self.interrupt
+    }
+
+    fn owner(&self) -> Option<&Arc<Owner>> {
+        self.owner.as_ref()
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
+use keel_context::Place;
 use keel_sql::ast::VarScope;
 use keel_value::Value;
 
@@ -18,6 +19,12 @@ pub(crate) struct Alone(WorkMemory);
 /// A server whose operators have what each has at the start.
 pub(crate) fn host() -> Arc<dyn Host> {
     Arc::new(Alone(WorkMemory::new(0)))
+}
+
+impl Place for Alone {
+    fn work_memory(&self) -> &WorkMemory {
+        &self.0
+    }
 }
 
 impl Host for Alone {
@@ -39,10 +46,6 @@ impl Host for Alone {
 
     fn user_locks(&self) -> Arc<UserLocks> {
         Arc::default()
-    }
-
-    fn work_memory(&self) -> &WorkMemory {
-        &self.0
     }
 
     fn version(&self) -> String {

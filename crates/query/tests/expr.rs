@@ -15,6 +15,12 @@ use keel_value::{CollationId, Value, text};
 #[derive(Default)]
 struct Alone(WorkMemory);
 
+impl keel_query::Place for Alone {
+    fn work_memory(&self) -> &WorkMemory {
+        &self.0
+    }
+}
+
 impl Host for Alone {
     fn system_variable(&self, session: &Session, _: VarScope, name: &str) -> SqlResult<Value> {
         match name {
@@ -34,10 +40,6 @@ impl Host for Alone {
 
     fn virtual_rows(&self, _: &Session, _: &TableDef, _: &[(usize, Value)]) -> SqlResult<Vec<Vec<Value>>> {
         Ok(Vec::new())
-    }
-
-    fn work_memory(&self) -> &WorkMemory {
-        &self.0
     }
 
     fn virtual_names(&self, _: &str) -> Vec<String> {

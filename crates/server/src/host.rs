@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use keel_base::{SqlResult, errors};
 use keel_query::catalog::TableDef;
 use keel_query::user_locks::UserLocks;
-use keel_query::{FileRules, Host, Session, WorkMemory};
+use keel_query::{FileRules, Host, Place, Session, WorkMemory};
 use keel_sql::ast::VarScope;
 use keel_value::{CollationId, Value};
 
@@ -31,6 +31,19 @@ impl ServerHost {
 
     fn state(&self) -> SqlResult<Arc<ServerState>> {
         self.state.get().and_then(Weak::upgrade).ok_or_else(errors::server_shutdown)
+    }
+}
+
+impl Place for ServerHost {
+    fn work_memory(&self) -> &WorkMemory {
+        &self.memory
+    }
+
+    fn temporary_directory(&self) -> PathBuf {
+        let named = self.state().map(|state| state.globals.named("tmpdir").show()).unwrap_or_default();
+        // MariaDB takes turns among several folders; one is enough.
+        let first = named.split(':').next().filter(|folder| !folder.is_empty());
+        PathBuf::from(first.unwrap_or("/tmp"))
     }
 }
 
@@ -109,17 +122,6 @@ impl Host for ServerHost {
         let name = self.state().map(|state| state.globals.named("collation_server").show());
         let found = name.ok().and_then(|name| keel_value::collation::by_name(&name));
         found.unwrap_or(CollationId::UTF8MB4_GENERAL_CI)
-    }
-
-    fn work_memory(&self) -> &WorkMemory {
-        &self.memory
-    }
-
-    fn temporary_directory(&self) -> PathBuf {
-        let named = self.state().map(|state| state.globals.named("tmpdir").show()).unwrap_or_default();
-        // MariaDB takes turns among several folders; one is enough.
-        let first = named.split(':').next().filter(|folder| !folder.is_empty());
-        PathBuf::from(first.unwrap_or("/tmp"))
     }
 
     fn file_rules(&self) -> FileRules {

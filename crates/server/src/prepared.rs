@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use keel_base::{SqlError, SqlResult, errors};
-use keel_query::{Allowance, Host, Plan, ResultColumns, RowCursor};
+use keel_query::{Allowance, Host, Place, Plan, ResultColumns, RowCursor};
 use keel_sql::ast::Statement;
 use keel_wire::params::ParamType;
 
@@ -95,7 +95,9 @@ impl Prepared {
         }
         self.long.resize(self.params, None);
         let held: usize = self.long.iter().flatten().map(Vec::len).sum();
-        let memory = self.long_memory.get_or_insert_with(|| Box::new(Allowance::new(u64::MAX, host.clone())));
+        let memory = self
+            .long_memory
+            .get_or_insert_with(|| Box::new(Allowance::new(u64::MAX, host.clone() as Arc<dyn Place>)));
         if !memory.allows(held + data.len()) {
             return Err(errors::outofmemory(held + data.len()));
         }

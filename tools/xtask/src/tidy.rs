@@ -20,7 +20,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("value", &["base"]),
     ("sql", &["base"]),
     ("document", &["value", "runtime", "base"]),
-    ("query", &["storage", "document", "sql", "value", "base"]),
+    ("context", &["storage", "value", "base"]),
+    ("query", &["context", "document", "storage", "sql", "value", "base"]),
     ("wire", &["value", "base"]),
     ("server", &["query", "wire", "storage", "sql", "value", "runtime", "base"]),
     ("keel", &["server", "runtime", "base", "lab"]),
@@ -30,7 +31,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 const UNSAFE: &[&str] = &["base", "runtime", "storage"];
 
 /// Crates in which the outside world is reached through `keel-runtime` only.
-const SIMULATED: &[&str] = &["storage", "value", "document", "sql", "query", "wire"];
+const SIMULATED: &[&str] = &["storage", "value", "document", "context", "sql", "query", "wire"];
 
 /// Marks of what is not finished. In two parts, so that the list does not find itself.
 const UNFINISHED: [&str; 4] =

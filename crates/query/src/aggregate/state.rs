@@ -607,7 +607,7 @@ impl Texts {
         if let Some(sorter) = self.sorter.take() {
             let mut sorted = sorter.finish()?;
             while self.cut.is_none()
-                && let Some((_, text)) = sorted.next()?
+                && let Some((_, text)) = sorted.next_entry()?
             {
                 session.check_interrupt()?;
                 self.join(call, text, max);

@@ -13,6 +13,7 @@ mod call;
 mod early;
 mod expr;
 pub(crate) mod generated;
+mod in_list;
 pub(crate) mod literal;
 mod scope;
 mod sequence;

@@ -148,10 +148,8 @@ impl Database {
         }
         definition.check_foreign_keys(session, &record, &old.foreign_keys, &added, verb)?;
         let renamed = (&record.schema, &record.name) != (&table.schema, &table.name);
-        if renamed {
-            if !renames_copy {
-                definition.check_renamed(table, &record)?;
-            }
+        if renamed && !renames_copy {
+            definition.check_renamed(table, &record)?;
         }
         let names = (&*table.schema, &*table.name);
         definition.rename_references(names, &record, &|column| alteration.renamed(table, column))?;
@@ -279,7 +277,7 @@ impl Database {
     ) -> SqlResult<()> {
         let mut loader = self.engine().loader(built.indexes[position].entries());
         let mut last_unique = Vec::new();
-        while let Some((key, payload)) = entries.next()? {
+        while let Some((key, payload)) = entries.next_entry()? {
             session.let_others_run()?;
             let (unique_len, value) = split_payload(payload);
             if unique_len != 0 && last_unique == key[..unique_len] {

@@ -322,7 +322,7 @@ impl Targets {
         let mut row = Vec::new();
         let (mut number, mut counted) = (0, 0);
         while counted < limit
-            && let Some((_, primary)) = found.next()?
+            && let Some((_, primary)) = found.next_entry()?
         {
             number += 1;
             session.current_row = number;

@@ -421,7 +421,7 @@ pub(crate) fn run(plan: &MultiPlan, session: &mut Session, params: &[Value]) -> 
     let mut changer =
         Changer { plan, strictness, buffers: RowBuffers::default(), old: Vec::new(), new: Vec::new() };
     let (mut matched, mut changed) = (0, 0);
-    while let Some((key, row)) = rows.next()? {
+    while let Some((key, row)) = rows.next_entry()? {
         if key == last {
             continue;
         }

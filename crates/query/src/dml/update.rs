@@ -216,7 +216,7 @@ impl Work<'_> {
         })?;
         let mut kept = kept.finish()?;
         let mut old = Vec::new();
-        while let Some((_, record)) = kept.next()? {
+        while let Some((_, record)) = kept.next_entry()? {
             fiber::tick();
             session.check_interrupt()?;
             let (number, rest) = record.split_at(8);

@@ -12,6 +12,7 @@ use super::{Function, function, given, int};
 use crate::expr::{EvalContext, Expr};
 use crate::interrupt::InterruptState;
 use crate::user_locks::Tried;
+use crate::waits::Contender;
 
 /// The functions of this subject.
 pub const FUNCTIONS: &[Function] = &[

@@ -104,7 +104,7 @@ impl<'p> Rollup<'p> {
     fn read(&mut self, session: &mut Session, frame: &mut FrameBuffer<'_>) -> SqlResult<bool> {
         let plan = self.plan;
         let sorted = self.sorted.as_mut().expect("the gathering has ended");
-        while let Some((key, payload)) = sorted.next()? {
+        while let Some((key, payload)) = sorted.next_entry()? {
             session.let_others_run()?;
             let (ends, row) = payload.split_at(plan.keys.len() * END_BYTES);
             let changed =

@@ -67,7 +67,7 @@ struct Store {
 impl Store {
     /// Octets in the file.
     fn filed(&self) -> u64 {
-        self.file.as_ref().map_or(0, TempFile::len)
+        self.file.as_ref().map_or(0, TempFile::byte_count)
     }
 
     /// Writes to the file what memory should not hold.

@@ -440,7 +440,7 @@ impl Block {
             return self.project_sorted(sorted, carry, session, frame, window, output);
         }
         let mut packed = PackedRows::new(self);
-        while let Some((key, row)) = sorted.next()? {
+        while let Some((key, row)) = sorted.next_entry()? {
             window.meet(key);
             if !packed.emit(row, session, window, output)? {
                 break;
@@ -531,7 +531,7 @@ impl Block {
         output: &mut dyn RowOutput,
     ) -> SqlResult<()> {
         let mut projector = Projector::new(self);
-        while let Some((key, row)) = sorted.next()? {
+        while let Some((key, row)) = sorted.next_entry()? {
             window.meet(key);
             carry.load(row, &mut frame.slots);
             match window.admit() {

@@ -101,7 +101,7 @@ impl<'l> Difference<'l> {
         let columns: Vec<usize> = (0..layout.columns().len()).collect();
         let mut group = Group { key: Vec::new(), right: 0, given: false };
         let mut sorted: Sorted = sorter.finish()?;
-        while let Some((key, bytes)) = sorted.next()? {
+        while let Some((key, bytes)) = sorted.next_entry()? {
             session.check_interrupt()?;
             let (side, key) = key.split_last().expect("a side stands behind each key");
             group.enter(key);

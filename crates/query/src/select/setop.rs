@@ -448,7 +448,10 @@ fn convert(part: &mut Part, types: &[(SqlType, bool)]) {
             convert(first, types);
             rest.iter_mut().for_each(|joined| convert(&mut joined.part, types));
         }
-        Part::Rows(rows) => rows.iter_mut().inspect(|_| fiber::tick()).for_each(adapt),
+        Part::Rows(rows) => rows.iter_mut().for_each(|row| {
+            fiber::tick();
+            adapt(row);
+        }),
         Part::Query(plan) => match &mut plan.body {
             Body::Block(block) => {
                 keep_quotients(block, types);
@@ -751,7 +754,7 @@ impl SetPlan {
         let mut sorted = sorter.finish()?;
         let projection: Vec<usize> = (0..self.types.len()).collect();
         let mut last = Vec::new();
-        while let Some((key, row)) = sorted.next()? {
+        while let Some((key, row)) = sorted.next_entry()? {
             session.check_interrupt()?;
             let is_tied = self.ties && seen == end && last == key;
             if seen >= end && !is_tied {

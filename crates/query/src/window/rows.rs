@@ -106,7 +106,7 @@ impl Partition {
 
     /// Octets of rows in the file.
     fn file_bytes(&self) -> u64 {
-        self.file.as_ref().map_or(0, TempFile::len)
+        self.file.as_ref().map_or(0, TempFile::byte_count)
     }
 
     /// Forgets all rows.
@@ -142,7 +142,7 @@ impl Partition {
                 Some(file) => file,
                 None => self.file.insert(TempFile::create(self.memory.host())?),
             };
-            let (offset, length) = (file.len(), block.bytes.len());
+            let (offset, length) = (file.byte_count(), block.bytes.len());
             file.append(&block.bytes)?;
             Place::File { offset, length }
         };
@@ -205,6 +205,9 @@ impl Partition {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use keel_context::Place;
     use keel_runtime::sim::{self, Options};
 
     use super::*;
@@ -218,7 +221,7 @@ mod tests {
     #[test]
     fn rows_are_found_by_number_in_memory_and_in_the_file() {
         sim::run(Options::new(1), || {
-            let mut partition = Partition::new(1, 1, host());
+            let mut partition = Partition::new(1, 1, host() as Arc<dyn Place>);
             for count in [3, 8000, 4] {
                 partition.clear();
                 for number in 0..count {

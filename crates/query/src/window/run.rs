@@ -230,7 +230,7 @@ impl<'p> StageRun<'p> {
         own.extend_from_slice(&self.ahead);
         self.ahead.clear();
         let ends_bytes = key_start(stage);
-        while let Some((key, payload)) = sorted.next()? {
+        while let Some((key, payload)) = sorted.next_entry()? {
             session.let_others_run()?;
             let (ends, kept) = payload.split_at(ends_bytes);
             let row = [ends, key, kept];

@@ -25,6 +25,12 @@ impl NoServer {
     }
 }
 
+impl keel_query::Place for NoServer {
+    fn work_memory(&self) -> &WorkMemory {
+        &self.0
+    }
+}
+
 impl Host for NoServer {
     fn system_variable(&self, _session: &Session, _scope: VarScope, name: &str) -> SqlResult<Value> {
         Err(keel_base::errors::unknown_system_variable(name))
@@ -40,10 +46,6 @@ impl Host for NoServer {
 
     fn virtual_rows(&self, _: &Session, _: &TableDef, _: &[(usize, Value)]) -> SqlResult<Vec<Vec<Value>>> {
         Ok(Vec::new())
-    }
-
-    fn work_memory(&self) -> &WorkMemory {
-        &self.0
     }
 
     fn virtual_names(&self, _schema: &str) -> Vec<String> {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, errors};
-use keel_query::{Plan, ResultColumns, RowList};
+use keel_query::{Place, Plan, ResultColumns, RowList};
 use keel_runtime::net::Connection;
 use keel_value::Value;
 use keel_wire::capability::{Capabilities, Status};
@@ -33,7 +33,7 @@ impl ClientSession {
         if let Some(counter) = Counter::of(plan.kind) {
             self.core.count(counter, 1);
         }
-        let rows = RowList::new(self.core.sql.vars.tmp_room(), self.core.sql.host.clone());
+        let rows = RowList::new(self.core.sql.vars.tmp_room(), self.core.sql.host.clone() as Arc<dyn Place>);
         let mut sink = CursorSink::new(self.manner(BINARY, None), rows);
         let result = execute(&mut self.core, plan, params, &mut sink);
         self.core.count_handlers();

@@ -16,10 +16,11 @@ use keel_value::CollationId;
 use keel_value::collation;
 
 use crate::files::InputFile;
+use crate::interrupt::interrupted;
 use crate::interrupt::{Interrupt, InterruptState};
-use crate::memory::Allowance;
+use crate::memory::{Allowance, Work};
 use crate::result::RowSink;
-use crate::session::{Session, interrupted};
+use crate::session::Session;
 
 /// Octets read from a file at once.
 const READ_BYTES: usize = 32 << 10;
@@ -121,7 +122,7 @@ impl<'s> FieldReader<'s> {
             input,
             interrupt: session.interrupt.clone(),
             // Of no operator: who sends slowly would keep it for long.
-            memory: Allowance::new(u64::MAX, session.host.clone()),
+            memory: Allowance::new(u64::MAX, Work::new(session.host.clone(), None)),
             buffer: Vec::new(),
             at: 0,
             ended: false,

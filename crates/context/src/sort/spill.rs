@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use keel_base::SqlResult;
 
-use crate::host::Host;
+use crate::place::Place;
 use crate::temp_file::TempFile;
 
 /// Bytes of a list's rows written and read at once.
@@ -54,13 +54,13 @@ pub(super) struct Run {
 
 impl Run {
     /// A run without records.
-    pub fn create(host: &dyn Host) -> SqlResult<Run> {
+    pub fn create(host: &dyn Place) -> SqlResult<Run> {
         Ok(Run { file: TempFile::create(host)?, merges: 0 })
     }
 
     /// Its octets.
     pub fn len(&self) -> u64 {
-        self.file.len()
+        self.file.byte_count()
     }
 
     /// Fills a buffer from an offset.
@@ -77,7 +77,7 @@ impl Run {
 
     /// Writes records that are in order; a sort has `bytes` of memory.
     pub fn write<'a>(
-        host: &dyn Host,
+        host: &dyn Place,
         rows: impl Iterator<Item = (&'a [u8], &'a [u8])>,
         bytes: usize,
     ) -> SqlResult<Run> {
@@ -91,7 +91,7 @@ impl Run {
     }
 
     /// The first `most` records of several runs as one, read through `bytes` of buffers.
-    pub fn merged(host: &dyn Host, runs: Vec<Run>, bytes: usize, most: usize) -> SqlResult<Run> {
+    pub fn merged(host: &dyn Place, runs: Vec<Run>, bytes: usize, most: usize) -> SqlResult<Run> {
         let merges = runs.iter().map(|run| run.merges).max().unwrap_or(0) + 1;
         let mut run = Run { merges, ..Run::create(host)? };
         let mut merge = Merge::new(runs, bytes)?;

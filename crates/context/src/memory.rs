@@ -17,7 +17,7 @@ use keel_base::{SqlResult, errors};
 use keel_storage::runtime::system;
 
 use crate::admission::Operators;
-use crate::host::Host;
+use crate::place::Place;
 use crate::temp_file::TempSpace;
 
 /// Octets that all statements may take together beside what each has at the start.
@@ -103,7 +103,7 @@ impl WorkMemory {
     }
 
     /// Where temporary files are.
-    pub(crate) fn files(&self) -> &TempSpace {
+    pub fn files(&self) -> &TempSpace {
         &self.files
     }
 
@@ -139,20 +139,20 @@ impl From<u64> for Room {
 /// For whom an operator works.
 #[derive(Clone)]
 pub struct Work {
-    host: Arc<dyn Host>,
+    host: Arc<dyn Place>,
     operators: Option<Arc<Operators>>,
 }
 
 impl Work {
     /// For a statement of `host`, which waits for room where `operators` says so.
-    pub fn new(host: Arc<dyn Host>, operators: Option<Arc<Operators>>) -> Work {
+    pub fn new(host: Arc<dyn Place>, operators: Option<Arc<Operators>>) -> Work {
         Work { host, operators }
     }
 }
 
-impl From<Arc<dyn Host>> for Work {
+impl From<Arc<dyn Place>> for Work {
     /// For no statement: it waits for no room.
-    fn from(host: Arc<dyn Host>) -> Work {
+    fn from(host: Arc<dyn Place>) -> Work {
         Work { host, operators: None }
     }
 }
@@ -196,7 +196,7 @@ impl Allowance {
     }
 
     /// All of `bytes` from what sessions share, with nothing at the start; none where there is not enough.
-    pub fn of_all(bytes: u64, host: Arc<dyn Host>) -> Option<Allowance> {
+    pub fn of_all(bytes: u64, host: Arc<dyn Place>) -> Option<Allowance> {
         host.work_memory().take(bytes).then(|| Allowance {
             work: host.into(),
             entered: false,
@@ -277,7 +277,7 @@ impl Allowance {
     }
 
     /// The server, which says where temporary files go.
-    pub fn host(&self) -> &dyn Host {
+    pub fn host(&self) -> &dyn Place {
         &*self.work.host
     }
 

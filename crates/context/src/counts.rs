@@ -55,7 +55,7 @@ fn add(counter: &AtomicU64, more: u64) {
 
 /// What was counted so far.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Figures {
+pub struct Figures {
     /// Beginnings.
     pub loops: u64,
     /// Rows read.
@@ -136,7 +136,7 @@ impl Counts {
     }
 
     /// What was counted.
-    pub(crate) fn figures(&self) -> Figures {
+    pub fn figures(&self) -> Figures {
         Figures {
             loops: self.loops.load(Relaxed),
             rows: self.rows.load(Relaxed),

@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use keel_base::{SqlError, errors};
 use keel_storage::runtime::fiber::Fiber;
 use parking_lot::Mutex;
 
@@ -112,6 +113,16 @@ impl Interrupt {
         let result = wait();
         *self.waiter.lock() = None;
         result
+    }
+}
+
+/// The error of a statement that ends because of `state`.
+#[cold]
+pub fn interrupted(state: InterruptState) -> SqlError {
+    match state {
+        InterruptState::Connection => errors::connection_killed(),
+        InterruptState::Timeout => errors::statement_timeout(),
+        _ => errors::query_interrupted(),
     }
 }
 

@@ -12,8 +12,8 @@ use keel_base::SqlResult;
 
 use super::spill::{Run, append_record, record};
 use super::{Sorted, Sorter};
-use crate::host::Host;
 use crate::memory::{Allowance, Work};
+use crate::place::Place;
 
 /// Octets after which a block ends.
 const BLOCK_BYTES: usize = 32 << 10;
@@ -26,7 +26,7 @@ struct Block {
 }
 
 /// Records by key.
-pub(crate) struct Lookup {
+pub struct Lookup {
     run: Run,
     blocks: Vec<Block>,
     /// The block that was read last, and where its next record begins.
@@ -37,9 +37,9 @@ pub(crate) struct Lookup {
 
 impl Lookup {
     /// Writes what is sorted to a file of its own. Waits.
-    pub fn new(mut sorted: Sorted, host: &dyn Host) -> SqlResult<Lookup> {
+    pub fn new(mut sorted: Sorted, host: &dyn Place) -> SqlResult<Lookup> {
         let (mut run, mut blocks, mut buffer) = (Run::create(host)?, Vec::new(), Vec::new());
-        while let Some((key, payload)) = sorted.next()? {
+        while let Some((key, payload)) = sorted.next_entry()? {
             if buffer.is_empty() {
                 blocks.push(Block { offset: run.len(), head: head_of(key).into() });
             }
@@ -105,7 +105,7 @@ fn head_of(key: &[u8]) -> &[u8] {
 }
 
 /// Keys of which is asked whether they are there: in memory, or where they do not fit in a file.
-pub(crate) struct KeySet {
+pub struct KeySet {
     keys: HashSet<Box<[u8]>, RandomState>,
     bytes: usize,
     bytes_max: u64,

@@ -8,7 +8,7 @@ const STACK_BYTES: usize = 256 << 10;
 
 /// Runs `work` where the stack has room for so many bytes, on a further one if need be; error 1436 where there is none.
 #[inline]
-pub(crate) fn with_room<T>(bytes: usize, work: impl FnOnce() -> SqlResult<T>) -> SqlResult<T> {
+pub fn with_room<T>(bytes: usize, work: impl FnOnce() -> SqlResult<T>) -> SqlResult<T> {
     fiber::with_stack(bytes, work).unwrap_or_else(|| {
         let used = STACK_BYTES.saturating_sub(fiber::stack_left());
         Err(errors::stack_overrun_need_more(used, STACK_BYTES, bytes))

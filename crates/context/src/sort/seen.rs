@@ -16,7 +16,7 @@ const FILES_MAX: usize = 32;
 const KEY_BYTES: usize = 32;
 
 /// The keys seen so far.
-pub(crate) struct Seen {
+pub struct Seen {
     keys: HashSet<Box<[u8]>, RandomState>,
     bytes: usize,
     bytes_max: u64,

@@ -398,7 +398,7 @@ impl Operators {
     }
 
     /// Waits until there is room for one operator more, or the statement is to end. Who has a latch does not wait.
-    pub(crate) fn enter(&self) {
+    pub fn enter(&self) {
         let mut state = self.state.lock();
         state.count += 1;
         if state.count > OPERATORS_MAX || latch::held() != 0 {
@@ -412,7 +412,7 @@ impl Operators {
     }
 
     /// An operator that entered has ended.
-    pub(crate) fn leave(&self) {
+    pub fn leave(&self) {
         let mut state = self.state.lock();
         state.count -= 1;
         if state.count < OPERATORS_MAX

@@ -17,16 +17,16 @@ mod spill;
 use keel_base::SqlResult;
 use keel_storage::runtime::fiber;
 
-pub(crate) use distinct::Distinct;
+pub use distinct::Distinct;
 pub use list::{RowCursor, RowList};
-pub(crate) use lookup::{KeySet, Lookup};
-pub(crate) use seen::Seen;
+pub use lookup::{KeySet, Lookup};
+pub use seen::Seen;
 use spill::{Merge, READ_BYTES_MIN, Run};
 
 use crate::memory::{Allowance, Room, Work};
 
 /// What a sort has come to.
-pub(crate) struct Done {
+pub struct Done {
     /// Rows that it gives.
     pub rows: u64,
     /// Merges of runs.
@@ -49,7 +49,7 @@ struct Entry {
 }
 
 /// Gathers rows and gives them back in order.
-pub(crate) struct Sorter {
+pub struct Sorter {
     arena: Vec<u8>,
     entries: Vec<Entry>,
     /// Rows wanted at most.
@@ -321,7 +321,7 @@ enum Source {
 }
 
 /// Sorted rows.
-pub(crate) struct Sorted {
+pub struct Sorted {
     next: usize,
     source: Source,
     _memory: Allowance,
@@ -329,7 +329,7 @@ pub(crate) struct Sorted {
 
 impl Sorted {
     /// The next row's key and payload.
-    pub fn next(&mut self) -> SqlResult<Option<(&[u8], &[u8])>> {
+    pub fn next_entry(&mut self) -> SqlResult<Option<(&[u8], &[u8])>> {
         match &mut self.source {
             Source::Memory { arena, entries } => {
                 let Some(entry) = entries.get(self.next) else { return Ok(None) };
@@ -363,7 +363,7 @@ mod tests {
             }
             let mut sorted = sorter.finish().expect("sorts");
             let mut numbers = Vec::new();
-            while let Some((_, payload)) = sorted.next().expect("reads") {
+            while let Some((_, payload)) = sorted.next_entry().expect("reads") {
                 numbers.push(u32::from_be_bytes(payload[..4].try_into().expect("four octets")));
             }
             numbers
@@ -401,7 +401,7 @@ mod tests {
             }
             let mut sorted = sorter.finish().expect("sorts");
             let mut payloads = Vec::new();
-            while let Some((_, payload)) = sorted.next().expect("reads") {
+            while let Some((_, payload)) = sorted.next_entry().expect("reads") {
                 payloads.push(payload.to_vec());
             }
             payloads

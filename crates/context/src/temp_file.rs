@@ -22,7 +22,7 @@ use keel_storage::runtime::rand;
 use keel_storage::runtime::wait::WaitEvent;
 use parking_lot::Mutex;
 
-use crate::host::Host;
+use crate::place::Place;
 
 /// Octets of a piece: several times what is written at once.
 const PIECE: u64 = 256 << 10;
@@ -33,7 +33,7 @@ const SPACES: usize = 4;
 
 /// The space of all temporary files of a server.
 #[derive(Default)]
-pub(crate) struct TempSpace {
+pub struct TempSpace {
     spaces: Mutex<[Option<Arc<Space>>; SPACES]>,
     /// Temporary files that there have been.
     made: AtomicU64,
@@ -56,7 +56,7 @@ struct Pieces {
 }
 
 /// A temporary file, which grows at its end; gives its space back when dropped.
-pub(crate) struct TempFile {
+pub struct TempFile {
     space: Arc<Space>,
     /// Where its pieces are.
     pieces: Vec<u32>,
@@ -72,7 +72,7 @@ impl TempSpace {
     }
 
     /// The system's file for the next temporary file. Waits where it is the first there.
-    fn next(&self, host: &dyn Host) -> SqlResult<Arc<Space>> {
+    fn next(&self, host: &dyn Place) -> SqlResult<Arc<Space>> {
         let number = self.made.fetch_add(1, Ordering::Relaxed) as usize % SPACES;
         if let Some(space) = &self.spaces.lock()[number] {
             return Ok(space.clone());
@@ -125,13 +125,13 @@ impl Pieces {
 
 impl TempFile {
     /// A new, empty one. May wait.
-    pub fn create(host: &dyn Host) -> SqlResult<TempFile> {
+    pub fn create(host: &dyn Place) -> SqlResult<TempFile> {
         let space = host.work_memory().files().next(host)?;
         Ok(TempFile { space, pieces: Vec::new(), sums: Vec::new(), length: 0 })
     }
 
-    /// Its octets.
-    pub fn len(&self) -> u64 {
+    /// How many bytes it holds.
+    pub fn byte_count(&self) -> u64 {
         self.length
     }
 
@@ -267,7 +267,7 @@ mod tests {
                     for (number, file) in files.iter_mut().enumerate() {
                         let end = (start + 100_000).min(length);
                         let bytes: Vec<u8> = (start..end).map(|at| content(number + round, at)).collect();
-                        assert_eq!(file.len(), start as u64);
+                        assert_eq!(file.byte_count(), start as u64);
                         file.append(&bytes).unwrap();
                     }
                 }

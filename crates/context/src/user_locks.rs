@@ -56,11 +56,11 @@ pub struct HeldLocks {
     registry: Arc<UserLocks>,
     held: Vec<Held>,
     /// The last wait ended with 1213.
-    pub(crate) closed_ring: bool,
+    pub closed_ring: bool,
 }
 
 /// What came of asking for a name.
-pub(crate) enum Tried {
+pub enum Tried {
     /// It is had.
     Had,
     /// Somebody else has it.
@@ -68,7 +68,7 @@ pub(crate) enum Tried {
 }
 
 /// A name that somebody else has.
-pub(crate) struct Wanted(Arc<Name>);
+pub struct Wanted(Arc<Name>);
 
 impl UserLocks {
     /// Who waits for whom on this server, for locks that are not of rows.
@@ -77,7 +77,7 @@ impl UserLocks {
     }
 
     /// The name that a lock is of, if it is one of these.
-    pub(crate) fn name_of(&self, lock: &Arc<TableLock>) -> Option<Box<[u8]>> {
+    pub fn name_of(&self, lock: &Arc<TableLock>) -> Option<Box<[u8]>> {
         let inner = self.inner.lock();
         let found = inner.names.iter().find(|(_, name)| Arc::ptr_eq(&name.lock, lock));
         found.map(|(text, _)| text.clone())
@@ -105,7 +105,7 @@ impl HeldLocks {
     }
 
     /// What it keeps, and how.
-    pub(crate) fn kept(&self) -> Vec<(Arc<TableLock>, Kind)> {
+    pub fn kept(&self) -> Vec<(Arc<TableLock>, Kind)> {
         self.held.iter().map(|held| (held.name.lock.clone(), Kind::Own)).collect()
     }
 
@@ -120,7 +120,7 @@ impl HeldLocks {
     }
 
     /// GET_LOCK() of a name that may be free.
-    pub(crate) fn try_get(&mut self, session: u64, text: &[u8]) -> SqlResult<Tried> {
+    pub fn try_get(&mut self, session: u64, text: &[u8]) -> SqlResult<Tried> {
         if let Some(held) = self.held.iter_mut().find(|held| *held.text == *text) {
             held.count += 1;
             return Ok(Tried::Had);
@@ -141,7 +141,7 @@ impl HeldLocks {
 
     /// GET_LOCK() of a name that was taken, by a session that keeps `stake`: whether it was had in time; `None` if the statement was
     /// killed. Waits.
-    pub(crate) fn wait(
+    pub fn wait(
         &mut self,
         session: u64,
         text: &[u8],

@@ -26,7 +26,7 @@ impl std::fmt::Debug for Distinct {
 }
 
 /// The keys seen so far.
-pub(crate) struct Distinct {
+pub struct Distinct {
     keys: Keys,
     memory: Allowance,
     full: bool,

@@ -28,7 +28,7 @@ use crate::mdl::{Kind, TableLock};
 
 /// What a session brings into a wait.
 #[derive(Default)]
-pub(crate) struct Stake {
+pub struct Stake {
     /// Who it is.
     pub owner: Option<Arc<Owner>>,
     /// What it keeps meanwhile, and how.
@@ -37,8 +37,28 @@ pub(crate) struct Stake {
     pub firm: bool,
 }
 
+/// A session that takes locks which are not those of rows.
+pub trait Contender {
+    /// Where the waits of its server are written down.
+    fn waits(&self) -> &Waits;
+
+    /// What it keeps while it waits.
+    fn stake(&self) -> Stake;
+
+    /// What ends its waits from outside.
+    fn interrupt(&self) -> &Interrupt;
+
+    /// Who it is to others that wait for rows.
+    fn owner(&self) -> Option<&Arc<Owner>>;
+
+    /// Takes a lock; waits. 1213 where that closes a ring.
+    fn wait_for(&self, lock: &Arc<TableLock>, kind: Kind, timeout: Duration) -> SqlResult<()> {
+        self.waits().take(lock, kind, || self.stake(), self.interrupt(), timeout)
+    }
+}
+
 /// A wait's state, shared by the waiter, the lock's queue and those that look for rings.
-pub(crate) struct Claim {
+pub struct Claim {
     fiber: Fiber,
     granted: AtomicBool,
     victim: AtomicBool,
@@ -50,7 +70,7 @@ pub(crate) struct Claim {
 
 impl Claim {
     /// Of the calling fiber.
-    pub fn new() -> Claim {
+    pub fn of_current_fiber() -> Claim {
         Claim {
             fiber: fiber::current(),
             granted: AtomicBool::new(false),
@@ -150,7 +170,8 @@ impl Waiting {
 /// A lock of a ring.
 #[derive(Clone)]
 pub struct RingLock {
-    pub(crate) lock: Arc<TableLock>,
+    /// The lock that is waited for.
+    pub lock: Arc<TableLock>,
     kind: Kind,
     /// Held, not asked for.
     pub granted: bool,
@@ -207,7 +228,7 @@ impl Waits {
     }
 
     /// Takes a lock; waits. 1213 where the wait would never end, or another's that this one is chosen to end.
-    pub(crate) fn take(
+    pub fn take(
         &self,
         wanted: &Arc<TableLock>,
         kind: Kind,
@@ -215,7 +236,7 @@ impl Waits {
         interrupt: &Interrupt,
         timeout: Duration,
     ) -> SqlResult<()> {
-        let claim = Arc::new(Claim::new());
+        let claim = Arc::new(Claim::of_current_fiber());
         let ticket = wanted.ask(kind, claim.clone());
         // Who does not wait closes no ring.
         if claim.is_granted() || timeout.is_zero() {

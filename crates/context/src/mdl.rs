@@ -28,9 +28,8 @@ use keel_storage::runtime::time;
 use keel_storage::runtime::wait::WaitEvent;
 use parking_lot::Mutex;
 
-use crate::interrupt::{Interrupt, InterruptState};
-use crate::session::Session;
-use crate::waits::Claim;
+use crate::interrupt::{Interrupt, InterruptState, interrupted};
+use crate::waits::{Claim, Contender};
 
 const SLOW: u64 = 1 << 63;
 /// What a sharer that writes adds to the word beyond one.
@@ -89,7 +88,7 @@ struct Waiter {
 
 /// What is waited for, or kept.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// A share, to read.
     Read,
     /// A share, to write.
@@ -153,7 +152,7 @@ impl TableLock {
     }
 
     /// What a waiter is seen to wait for.
-    pub(crate) fn event(&self) -> WaitEvent {
+    pub fn event(&self) -> WaitEvent {
         self.event
     }
 
@@ -247,7 +246,7 @@ impl TableLock {
     }
 
     /// Enters the queue, of which [`TableLock::await_grant`] is the end; it may be granted at once.
-    pub(crate) fn ask(&self, kind: Kind, claim: Arc<Claim>) -> u64 {
+    pub fn ask(&self, kind: Kind, claim: Arc<Claim>) -> u64 {
         let mut queue = self.queue.lock();
         self.word.fetch_or(SLOW, Ordering::AcqRel);
         let ticket = queue.next_ticket;
@@ -259,7 +258,7 @@ impl TableLock {
     }
 
     /// Waits until what was asked for is granted; on an error the request is gone.
-    pub(crate) fn await_grant(
+    pub fn await_grant(
         &self,
         ticket: u64,
         kind: Kind,
@@ -277,7 +276,7 @@ impl TableLock {
                     return Ok(());
                 }
                 if interrupt.state() != InterruptState::None {
-                    return self.give_up(ticket, || crate::session::interrupted(interrupt.state()));
+                    return self.give_up(ticket, || interrupted(interrupt.state()));
                 }
                 if claim.is_victim() {
                     return self.give_up(ticket, errors::lock_deadlock);
@@ -407,7 +406,7 @@ impl Owned {
     }
 
     /// They.
-    pub(crate) fn locks(&self) -> &[Arc<TableLock>] {
+    pub fn locks(&self) -> &[Arc<TableLock>] {
         &self.locks
     }
 
@@ -419,27 +418,32 @@ impl Owned {
 
     /// Takes the tables back for itself after [`Owned::lower`]: waits for all who use them. Where that fails, they are as
     /// before.
-    pub fn regain(&self, session: &Session, timeout: Duration) -> SqlResult<()> {
+    pub fn regain(&self, session: &impl Contender, timeout: Duration) -> SqlResult<()> {
         // Who reads now and wants to write waits for this one, which waits for him.
         let kept: Vec<_> = self.locks.iter().map(|lock| (lock.clone(), Kind::Refuse)).collect();
-        let waits = session.user_locks.registry().waits();
+        let waits = session.waits();
         self.locks.iter().try_for_each(|lock| {
             let stake = || {
                 let mut stake = session.stake();
                 stake.kept.extend(kept.iter().filter(|(lock, _)| lock.is_kept_from_writers()).cloned());
                 stake
             };
-            waits.take(lock, Kind::Regain, stake, &session.interrupt, timeout)
+            waits.take(lock, Kind::Regain, stake, session.interrupt(), timeout)
         })
     }
 
     /// Takes one more; the same lock twice is taken once. Waits.
-    pub fn take(&mut self, lock: &Arc<TableLock>, session: &Session, timeout: Duration) -> SqlResult<()> {
+    pub fn take(
+        &mut self,
+        lock: &Arc<TableLock>,
+        session: &impl Contender,
+        timeout: Duration,
+    ) -> SqlResult<()> {
         if !self.locks.iter().any(|held| Arc::ptr_eq(held, lock)) {
             session.wait_for(lock, Kind::Own, timeout)?;
             self.locks.push(lock.clone());
             // Others wait for the table now: its statement does not wait for those who wait.
-            if let Some(owner) = &session.owner {
+            if let Some(owner) = session.owner() {
                 owner.set_has_locks(true);
             }
         }

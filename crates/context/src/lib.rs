@@ -1,0 +1,25 @@
+//! What statements need while they run, whatever they do: memory with a bound, sorting, temporary files, interrupts, locks of
+//! names, counts, and rows on their way to a client. The crate knows no catalog and no expression.
+//!
+//! [`admission`] shares memory between the operators of all statements and [`memory`] counts what each keeps; [`sort`] and
+//! [`temp_file`] carry on in files where memory ends. [`mdl`] has the locks of tables, [`user_locks`] those of `GET_LOCK()`,
+//! and [`waits`] finds rings among them. [`interrupt`] ends a statement from outside.
+
+#![forbid(unsafe_code)]
+
+pub mod admission;
+pub mod counts;
+pub mod interrupt;
+pub mod mdl;
+pub mod memory;
+pub mod place;
+pub mod result;
+pub mod sort;
+pub mod stack;
+pub mod temp_file;
+#[cfg(test)]
+mod testing;
+pub mod user_locks;
+pub mod waits;
+
+pub use place::Place;
