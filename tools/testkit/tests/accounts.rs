@@ -72,6 +72,7 @@ fn every_user_may_do_what_mariadb_lets_it() {
         "view_changes.steps",
         "own_tables.steps",
         "unsupported.steps",
+        "seen.steps",
     ];
     for name in scripts {
         let text = std::fs::read_to_string(folder.join(name)).expect("readable");

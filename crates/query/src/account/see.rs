@@ -93,9 +93,60 @@ pub fn on_whole_table(session: &Session, accounts: &Accounts, schema: &str, tabl
     super::check::on_whole_table(session, accounts, schema, table)
 }
 
-/// Whether lists of tables show a table.
+/// Whether lists of tables show a table: any privilege on it or on a column, or any but GRANT OPTION on its database.
 pub fn lists_table(session: &Session, accounts: &Accounts, schema: &str, table: &str) -> bool {
-    on_table(session, accounts, schema, table).has_any(Privileges::SEES_TABLE)
+    sees_tables_of(session, accounts, schema, Privileges::SEES_TABLE)
+        || !session.access.on_table(accounts, schema, table).any().is_none()
+}
+
+/// Whether the session has one of `any` on all tables of a database.
+fn sees_tables_of(session: &Session, accounts: &Accounts, schema: &str, any: Privileges) -> bool {
+    if schema.eq_ignore_ascii_case("information_schema") || accounts.unchecked {
+        return true;
+    }
+    session.access.on_database(accounts, session.database.as_deref(), schema).has_any(any)
+}
+
+/// Whether the session sees a column in indexes and keys: any privilege on it, on its table or on the database.
+pub fn sees_column(
+    session: &Session,
+    accounts: &Accounts,
+    (schema, table): (&str, &str),
+    column: &str,
+) -> bool {
+    sees_tables_of(session, accounts, schema, Privileges::SEES_TABLE)
+        || !session.access.on_table(accounts, schema, table).on_column(column).is_none()
+}
+
+/// Which constraints of a table the session sees.
+#[derive(Debug, Clone, Copy)]
+pub struct SeenConstraints {
+    /// Names and kinds: a privilege other than SELECT on the database or on a column. One on the table shows none, as in
+    /// MariaDB.
+    pub names: bool,
+    /// Conditions: any privilege on the database.
+    pub checks: bool,
+    /// Columns of foreign keys: any privilege on the database or the table.
+    pub foreign_columns: bool,
+}
+
+impl SeenConstraints {
+    /// Those of a table of the session's own.
+    pub const ALL: SeenConstraints = SeenConstraints { names: true, checks: true, foreign_columns: true };
+
+    /// Those of another table.
+    pub fn of(session: &Session, accounts: &Accounts, schema: &str, table: &str) -> SeenConstraints {
+        let of_database = |any| sees_tables_of(session, accounts, schema, any);
+        let grants = session.access.on_table(accounts, schema, table);
+        let changes = Privileges::OF_COLUMN.without(Privileges::SELECT);
+        let checks = of_database(Privileges::SEES_TABLE);
+        SeenConstraints {
+            names: of_database(Privileges::SEES_TABLE.without(Privileges::SELECT))
+                || grants.columns.values().any(|column| column.has_any(changes)),
+            checks,
+            foreign_columns: checks || !grants.table.is_none(),
+        }
+    }
 }
 
 /// What the session has on a column, of what can be granted on one.

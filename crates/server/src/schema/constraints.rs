@@ -1,19 +1,33 @@
 //! Keys, foreign keys and CHECK: KEY_COLUMN_USAGE, TABLE_CONSTRAINTS, CHECK_CONSTRAINTS, REFERENTIAL_CONSTRAINTS, INNODB_SYS_FOREIGN and its columns.
 
+use keel_query::account::see::SeenConstraints;
 use keel_query::catalog::{ForeignAction, ForeignKey, IndexDef, IndexKind, TableDef};
 use keel_value::Value;
 
+use super::objects::sees_column;
 use super::{RowMaker, View, number, text};
+
+/// The rows of a table as far as the session may see them.
+pub fn seen_rows(view: &View<'_>, rows: &mut RowMaker<'_>, table: &TableDef, seen: SeenConstraints) {
+    match rows.table() {
+        "KEY_COLUMN_USAGE" => {
+            let unique = table.indexes.iter().filter(|index| index.kind != IndexKind::Plain);
+            unique.for_each(|index| key_rows(view, rows, table, index));
+            if seen.foreign_columns {
+                table.foreign_keys.iter().for_each(|key| foreign_key_rows(rows, table, key));
+            }
+        }
+        "CHECK_CONSTRAINTS" if !seen.checks => {}
+        "TABLE_CONSTRAINTS" | "REFERENTIAL_CONSTRAINTS" if !seen.names => {}
+        _ => self::rows(view, rows, table),
+    }
+}
 
 /// The rows that a table gives to the one that is made.
 pub fn rows(view: &View<'_>, rows: &mut RowMaker<'_>, table: &TableDef) {
     let unique = table.indexes.iter().filter(|index| index.kind != IndexKind::Plain);
     let foreign = table.foreign_keys.iter();
     match rows.table() {
-        "KEY_COLUMN_USAGE" => {
-            unique.for_each(|index| key_rows(rows, table, index));
-            foreign.for_each(|key| foreign_key_rows(rows, table, key));
-        }
         "CHECK_CONSTRAINTS" => check_rows(rows, table),
         "TABLE_CONSTRAINTS" => {
             for (name, ..) in table.all_checks() {
@@ -45,8 +59,11 @@ fn usage(table: &TableDef, constraint: &str, column: &str, sequence: usize) -> [
     ]
 }
 
-fn key_rows(rows: &mut RowMaker<'_>, table: &TableDef, index: &IndexDef) {
+fn key_rows(view: &View<'_>, rows: &mut RowMaker<'_>, table: &TableDef, index: &IndexDef) {
     for (sequence, part) in index.parts.iter().enumerate() {
+        if !sees_column(view, table, &table.columns[part.column].name) {
+            continue;
+        }
         rows.row(usage(table, &index.name, &table.columns[part.column].name, sequence));
     }
 }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use keel_base::SqlResult;
+use keel_query::account::see::SeenConstraints;
 use keel_query::account::{Privileges, see};
 use keel_query::catalog::show_create::OPTION_ORDER;
 use keel_query::catalog::{ColumnDef, ColumnDefault, IndexDef, TableDef};
@@ -141,10 +142,25 @@ fn one_table(view: &View<'_>, rows: &mut RowMaker<'_>, table: &Arc<TableDef>) {
         }
         "STATISTICS" => {
             let row_count = table.row_estimate().ok();
-            table.indexes.iter().for_each(|index| index_rows(rows, table, index, row_count));
+            let sees = |column: &str| sees_column(view, table, column);
+            table.indexes.iter().for_each(|index| index_rows(rows, table, index, row_count, &sees));
         }
-        _ => constraints::rows(view, rows, table),
+        _ => {
+            let catalog = view.state.database().catalog();
+            let seen = match table.is_temporary() {
+                true => SeenConstraints::ALL,
+                false => SeenConstraints::of(view.session, &catalog.accounts, &table.schema, &table.name),
+            };
+            constraints::seen_rows(view, rows, table, seen);
+        }
     }
+}
+
+/// Whether the session sees a column of a table in its indexes and keys.
+pub fn sees_column(view: &View<'_>, table: &TableDef, column: &str) -> bool {
+    let catalog = view.state.database().catalog();
+    let place = (&*table.schema, &*table.name);
+    table.is_temporary() || see::sees_column(view.session, &catalog.accounts, place, column)
 }
 
 fn schemata(view: &View<'_>, wanted: Wanted<'_>, rows: &mut RowMaker<'_>) {
@@ -452,7 +468,13 @@ pub(super) fn distinct(rows: u64, per_value: Option<f64>) -> u64 {
 }
 
 /// Without the rows of a table that cannot be read there is no cardinality either.
-fn index_rows(rows: &mut RowMaker<'_>, table: &TableDef, index: &IndexDef, row_count: Option<u64>) {
+fn index_rows(
+    rows: &mut RowMaker<'_>,
+    table: &TableDef,
+    index: &IndexDef,
+    row_count: Option<u64>,
+    sees: &dyn Fn(&str) -> bool,
+) {
     let per_value = |rows: u64| match table.is_virtual() {
         true => Some((rows, Vec::new())),
         false => table.rows_per_value(index, rows as f64).ok().map(|per_value| (rows, per_value)),
@@ -464,6 +486,9 @@ fn index_rows(rows: &mut RowMaker<'_>, table: &TableDef, index: &IndexDef, row_c
     };
     for (sequence, part) in index.parts.iter().enumerate() {
         let column = &table.columns[part.column];
+        if !sees(&column.name) {
+            continue;
+        }
         rows.row([
             ("TABLE_CATALOG", text("def")),
             ("TABLE_SCHEMA", text(&table.schema)),

@@ -66,7 +66,9 @@ pub fn fill(view: &View<'_>, wanted: Wanted<'_>, rows: &mut RowMaker<'_>) -> Sql
         };
         let catalog = database.catalog();
         let own = see::on_whole_table(view.session, &catalog.accounts, &of.schema, &of.name);
-        let shows = own.has(Privileges::SHOW_VIEW);
+        let access = &view.session.access;
+        let is_definer = *of.definer.0 == *access.user && *of.definer.1 == *access.host;
+        let shows = is_definer || own.has(Privileges::SHOW_VIEW.and(Privileges::SELECT));
         rows.row([
             ("TABLE_CATALOG", text("def")),
             ("TABLE_SCHEMA", text(&of.schema)),

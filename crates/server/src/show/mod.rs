@@ -240,7 +240,7 @@ fn rows_of(core: &mut Core, what: &ShowKind) -> SqlResult<Rows> {
         ShowKind::Columns { full, table } => tables::columns(core, table, *full),
         ShowKind::Indexes(table) => tables::indexes(core, table),
         ShowKind::CreateTable(table) if tables::view_of(core, table).is_some() => {
-            tables::create_view(core, table)
+            tables::create_view(core, table, true)
         }
         ShowKind::CreateTable(table) => tables::create_table(core, table),
         ShowKind::CreateSequence(name) => tables::create_sequence(core, name),
@@ -280,7 +280,7 @@ fn rows_of(core: &mut Core, what: &ShowKind) -> SqlResult<Rows> {
                 headings.iter().map(|(heading, column)| (heading.as_str(), *column)).collect();
             of(core, name, &columns)
         }
-        ShowKind::CreateView(table) => tables::create_view(core, table),
+        ShowKind::CreateView(table) => tables::create_view(core, table, false),
         other => admin::rows(core, other),
     }
 }

@@ -134,7 +134,10 @@ const INDEXES: &[(&str, &str)] = &[
 /// Refuses databases that do not exist, as SHOW ... FROM does.
 pub fn check_database(core: &Core, named: Option<&str>) -> SqlResult<String> {
     let name = database_of(core, named)?;
-    see::require_database(&core.sql, &core.state.database().catalog().accounts, &name, Denied::Account)?;
+    // Any global privilege but GRANT OPTION lets lists be asked for; they may be empty.
+    if core.sql.access.global.without(Privileges::GRANT).is_none() {
+        see::require_database(&core.sql, &core.state.database().catalog().accounts, &name, Denied::Account)?;
+    }
     if let Some(known) = schema::SCHEMAS.iter().find(|s| s.eq_ignore_ascii_case(&name)) {
         return Ok(known.to_string());
     }
@@ -342,11 +345,19 @@ fn lasting_view_of(core: &Core, name: &ObjectName) -> Option<Arc<CatalogView>> {
     core.state.database().catalog().view(&db, &name.name).cloned()
 }
 
-/// SHOW CREATE VIEW.
-pub fn create_view(core: &mut Core, name: &ObjectName) -> SqlResult<Rows> {
+/// 1142 of SELECT instead of SHOW.
+fn in_words_of_select(core: &Core, name: &ObjectName, error: SqlError) -> SqlError {
+    match (error.code, database_of(core, name.db.as_deref())) {
+        (code::TABLEACCESS_DENIED, Ok(db)) => see::denied_command(&core.sql, SELECT, &db, &name.name),
+        _ => error,
+    }
+}
+
+/// SHOW CREATE VIEW, and SHOW CREATE TABLE of a view.
+pub fn create_view(core: &mut Core, name: &ObjectName, as_table: bool) -> SqlResult<Rows> {
     core.sql.refuse_in_closed_branch()?;
     let Some(view) = lasting_view_of(core, name) else {
-        let table = find(core, name, SHOW)?;
+        let table = find(core, name, SHOW).map_err(|error| in_words_of_select(core, name, error))?;
         if let Some(view) = system::of(&table).filter(|own| own.is_view && table.is_virtual()) {
             return system_tables::create_view(view);
         }
@@ -355,8 +366,13 @@ pub fn create_view(core: &mut Core, name: &ObjectName) -> SqlResult<Rows> {
     core.sql.refuse_unlocked_view(&view)?;
     let accounts = core.state.database().catalog().accounts.clone();
     let has = see::on_whole_table(&core.sql, &accounts, &view.schema, &view.name);
-    if !has.has(Privileges::SHOW_VIEW.and(Privileges::SELECT)) {
-        let command = if has.has(Privileges::SELECT) { "SHOW VIEW" } else { "SELECT" };
+    let denied = match as_table {
+        true if !has.has_any(Privileges::SEES_TABLE) => Some(SHOW),
+        false if !has.has(Privileges::SELECT) => Some(SELECT),
+        _ if !has.has(Privileges::SHOW_VIEW) => Some("SHOW VIEW"),
+        _ => None,
+    };
+    if let Some(command) = denied {
         return Err(see::denied_command(&core.sql, command, &view.schema, &view.name));
     }
     let database = core.state.database().clone();
