@@ -17,9 +17,12 @@ mod split;
 
 use std::sync::Arc;
 
+use keel_base::SqlResult;
+
 use crate::catalog::TableDef;
-use crate::expr::Expr;
+use crate::expr::{Expr, Frame};
 use crate::select::Subquery;
+use crate::session::Session;
 
 pub use bounds::{Holds, KeyRange};
 pub(crate) use bounds::{Point, encode_point};
@@ -141,6 +144,25 @@ impl AccessPath {
             }
             AccessPath::Empty | AccessPath::Point { .. } | AccessPath::Virtual(_) => false,
         }
+    }
+}
+
+/// Whether no range of an index is left for a path whose bounds are constant.
+pub(crate) fn has_no_range(
+    table: &TableDef,
+    path: &AccessPath,
+    session: &mut Session,
+    frame: Frame<'_>,
+) -> SqlResult<bool> {
+    match path {
+        AccessPath::Empty => Ok(true),
+        AccessPath::Ranges { index, alternatives, .. } if path.is_constant() => {
+            let reading = bounds::Reading { locking: false, apart: false };
+            let mut ranges = Vec::new();
+            bounds::ranges(&table.indexes[*index], alternatives, reading, session, frame, &mut ranges)?;
+            Ok(ranges.is_empty())
+        }
+        _ => Ok(false),
     }
 }
 

@@ -404,6 +404,11 @@ impl<'p> Grouper<'p> {
         Ok(())
     }
 
+    /// Whether no row was added.
+    pub fn is_empty(&self) -> bool {
+        self.table.groups.is_empty() && self.partitions.is_empty()
+    }
+
     /// Ends the gathering. Without GROUP BY there is one group even of no rows.
     pub fn finish(&mut self, session: &mut Session, frame: &mut FrameBuffer<'_>) {
         if self.partitions.iter().any(|rows| !rows.is_empty()) {

@@ -15,6 +15,7 @@ use smallvec::SmallVec;
 use super::carry::{Carry, stored_type};
 use super::frame::{FrameBuffer, RowPacker, encode_key_part, encode_sort_part};
 use super::loose::{Loose, ROWS_BEFORE_JUMP};
+use super::nothing::Nothing;
 use super::{Limits, RowOutput};
 use crate::aggregate::AggregateCall;
 use crate::expr::{EvalContext, Expr, Frame, RowSlot};
@@ -61,8 +62,8 @@ pub(crate) struct Block {
     pub windows: Option<WindowPlan>,
     /// The select list.
     pub project: Vec<Expr>,
-    /// The select list of the one group where no row can match, if that differs: see [`super::nothing`].
-    pub project_of_nothing: Option<Vec<Expr>>,
+    /// What the one group gives where no row can match, if that differs: see [`super::nothing`].
+    pub nothing: Option<Nothing>,
     /// All selected are columns of this slot, of types that go out as they are stored.
     pub direct: Option<(u16, Vec<usize>)>,
     /// DISTINCT over grouped rows.
@@ -190,8 +191,18 @@ impl Block {
                 } else if !empty {
                     self.gather_extremes(plan, session, &mut frame, limits.read, &mut grouper)?;
                 }
+                let nothing = match &self.nothing {
+                    Some(nothing) if empty || grouper.is_empty() => {
+                        let by_index = self.first_row_of.is_some() || !self.extremes.is_empty();
+                        let is_known = empty
+                            || by_index
+                            || nothing.is_known(&self.source, session, &mut frame, limits.read)?;
+                        is_known.then_some(nothing)
+                    }
+                    _ => None,
+                };
                 grouper.finish(session, &mut frame);
-                if let Some(project) = self.project_of_nothing.as_ref().filter(|_| empty) {
+                if let Some(project) = nothing.map(|nothing| &nothing.project) {
                     if grouper.next(session, &mut frame)?
                         && all_hold(&self.having, session, &frame)?
                         && window.admit() == Some(true)

@@ -19,7 +19,7 @@ use super::group::{
 };
 use super::loose::Loose;
 use super::metadata::{Passage, describe, goes_out_plainly, item_name, kept_for_windows, of_view, shortened};
-use super::nothing::project_of_nothing;
+use super::nothing::of_nothing;
 use super::{Body, CommonTable, ExplainFacts, SelectPlan, export, natural, recursive, semi, setop};
 use crate::access::KeyOrder;
 use crate::aggregate::AggregateKind;
@@ -561,6 +561,8 @@ pub(super) fn assemble(
         let grouped = is_grouped.then_some((group_slot, group_row));
         WindowPlan::new(windows, tables, grouped, window_slot(group_slot))
     });
+    // For a query without rows: see `Nothing`.
+    let filter = if is_grouped && plan_has_subqueries(&project) { conditions.clone() } else { Vec::new() };
     let once_only = |c: &Expr| {
         let facts = walk::facts(c);
         walk::slots_read(c) == 0 && !facts.volatile && !facts.assigns
@@ -636,9 +638,9 @@ pub(super) fn assemble(
         && !order.iter().any(|(e, _)| assigns(e));
     let unprojected = counts.then(|| Carry::new(from.lasting().map(order::Leaf::columns)));
     let is_one_group = group.as_ref().is_some_and(|plan| plan.keys.is_empty()) && windows.is_none();
-    let of_nothing = is_one_group.then(|| project_of_nothing(&project, group_slot)).flatten();
+    let nothing = is_one_group.then(|| of_nothing(&project, &filter, group_slot)).flatten();
     let block = Block {
-        project_of_nothing: of_nothing,
+        nothing,
         slot_count: group_slot as usize + if windows.is_some() { 3 } else { 1 },
         once: scope.once,
         constants,
@@ -678,6 +680,11 @@ pub(super) fn assemble(
 /// A key of ORDER BY, ready to encode.
 pub(super) fn sort_key((expr, descending): (Expr, bool)) -> SortKey {
     SortKey { part: sort_part(&expr, descending), expr, item: None }
+}
+
+/// Whether a select list has subqueries.
+fn plan_has_subqueries(project: &[Expr]) -> bool {
+    project.iter().any(|item| walk::facts(item).subquery)
 }
 
 /// How a key of an order is encoded.
