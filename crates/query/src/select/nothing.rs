@@ -104,7 +104,9 @@ impl Nothing {
             put(frame, one);
         }
         for condition in &self.conditions {
-            if depends_on(condition, &known) && !condition.holds(&mut EvalContext::new(session, frame.view()))? {
+            if depends_on(condition, &known)
+                && !condition.holds(&mut EvalContext::new(session, frame.view()))?
+            {
                 return Ok(true);
             }
         }
@@ -121,8 +123,12 @@ impl Nothing {
         for condition in &self.conditions {
             let (column, values) = match &condition.node {
                 Node::In { negated: false, value, list, .. } => (value, list.iter().collect()),
-                Node::Compare { op: CompareOp::Gt | CompareOp::Ge, left, right, .. } => (left, vec![&**right]),
-                Node::Compare { op: CompareOp::Lt | CompareOp::Le, left, right, .. } => (right, vec![&**left]),
+                Node::Compare { op: CompareOp::Gt | CompareOp::Ge, left, right, .. } => {
+                    (left, vec![&**right])
+                }
+                Node::Compare { op: CompareOp::Lt | CompareOp::Le, left, right, .. } => {
+                    (right, vec![&**left])
+                }
                 Node::Between { negated: false, value, low, .. } => (value, vec![&**low]),
                 _ => continue,
             };
@@ -164,9 +170,8 @@ impl Nothing {
         session: &mut Session,
         frame: &FrameBuffer<'_>,
     ) -> SqlResult<bool> {
-        let column = |expr: &Expr| {
-            expr.as_column().is_some_and(|c| (c.slot, c.column) == (known.slot, known.column))
-        };
+        let column =
+            |expr: &Expr| expr.as_column().is_some_and(|c| (c.slot, c.column) == (known.slot, known.column));
         for condition in &self.conditions {
             let bounds_above = match &condition.node {
                 Node::Compare { op: CompareOp::Lt | CompareOp::Le, left, .. } => column(left),
@@ -205,11 +210,9 @@ impl Nothing {
 /// Whether a column of a table that every row needs is the first of an index.
 fn begins_index(source: &Source, (slot, column): (u16, u16)) -> bool {
     match source {
-        Source::Table(table) if table.slot == slot => table
-            .table
-            .indexes
-            .iter()
-            .any(|index| !index.options.ignored && !index.hashed && index.parts[0].column == usize::from(column)),
+        Source::Table(table) if table.slot == slot => table.table.indexes.iter().any(|index| {
+            !index.options.ignored && !index.hashed && index.parts[0].column == usize::from(column)
+        }),
         Source::Join(join) if join.kind == Matching::Inner => {
             begins_index(&join.left, (slot, column)) || begins_index(&join.right, (slot, column))
         }
