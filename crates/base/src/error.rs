@@ -139,6 +139,7 @@ catalogue! {
     FILSORT_ABORT filsort_abort(1028, "HY000", reason) "Sort aborted: {reason}";
     GET_ERRNO get_errno(1030, "HY000", errno, text, engine) "Got error {errno} \"{text}\" from storage engine {engine}";
     ILLEGAL_HA illegal_ha(1031, "HY000", engine, db, table) "Storage engine {engine} of the table `{db}`.`{table}` doesn't have this option";
+    NOT_FORM_FILE not_form_file(1033, "HY000", file) "Incorrect information in file: '{file}'";
     NOT_KEYFILE not_keyfile(1034, "HY000", table) "Index for table '{table}' is corrupt; try to repair it";
     OUTOFMEMORY outofmemory(1037, "HY001", bytes) "Out of memory; restart server and try again (needed {bytes} bytes)";
     OUT_OF_SORTMEMORY out_of_sortmemory(1038, "HY001") "Out of sort memory, consider increasing server sort buffer size";
@@ -333,6 +334,7 @@ catalogue! {
     FK_NO_INDEX_PARENT fk_no_index_parent(1822, "HY000", key, table) "Failed to add the foreign key constraint. Missing index for constraint '{key}' in the referenced table '{table}'";
     FK_FAIL_ADD_SYSTEM fk_fail_add_system(1823, "HY000", key) "Failed to add the foreign key constraint '{key}' to system tables";
     FK_INCORRECT_OPTION fk_incorrect_option(1825, "HY000", table, key) "Failed to add the foreign key constraint on table '{table}'. Incorrect options in FOREIGN KEY constraint '{key}'";
+    BAD_DATA bad_data(1918, "22007", value, charset) "Encountered illegal value '{value}' when converting to {charset}";
     IT_IS_A_VIEW it_is_a_view(1965, "42S02", name) "'{name}' is a view";
     SET_STATEMENT_NOT_SUPPORTED set_statement_not_supported(1971, "42000", name) "The system variable {name} cannot be set in SET STATEMENT.";
     NO_DEFAULT_FOR_FIELD no_default_for_field(1364, "HY000", column) "Field '{column}' doesn't have a default value";

@@ -550,7 +550,7 @@ impl Database {
                 if matches!(other, Statement::CreateView(_)) && !cx.params.types.is_empty() {
                     return Err(errors::view_select_variable());
                 }
-                crate::ddl::check_conditions(other)?;
+                crate::ddl::check_parsed(other)?;
                 (direct_kind(other)?, Body::Direct)
             }
         })

@@ -4,6 +4,7 @@ use keel_base::{SqlError, SqlResult, code, errors};
 use keel_sql::ast::{self, IntervalUnit};
 
 use super::columns::scope_of;
+use super::generated;
 use super::kept::{self, Refusal};
 use crate::bind::{BindContext, Binder, Clause, ParamSource, display};
 use crate::catalog::check::{self, CheckConstraint, rename_columns};
@@ -31,7 +32,7 @@ pub(super) fn add(session: &mut Session, record: &mut TableRecord, def: &ast::Ch
         let own = if name.is_empty() { format!("CONSTRAINT_{}", unnamed + 1) } else { name.to_string() };
         return Err(not_allowed(display(foreign), &own));
     }
-    let condition = keel_sql::printer::expr(&def.expr);
+    let condition = generated::text(session, &def.expr);
     record.checks.push(CheckConstraint { name: name.into(), condition });
     Ok(true)
 }

@@ -172,7 +172,7 @@ pub(super) fn define_one(cx: &mut ColumnContext<'_>, column: &ast::ColumnDef) ->
     let too_long = |max| errors::too_long_field_comment(&column.name, max);
     let comment = fitting_comment(cx.session, comment, COMMENT_CHARS_MAX, too_long)?;
     let check = match &column.check {
-        Some(tree) => Some(keel_sql::printer::expr(tree)),
+        Some(tree) => Some(generated::text(cx.session, tree)),
         None if column.data_type.kind == DataTypeKind::Json => Some(check::json_condition(&column.name)),
         None => None,
     };
@@ -537,7 +537,7 @@ pub(super) fn default_value(
         return Err(errors::generated_column_function_is_not_allowed(what, "DEFAULT", name));
     }
     if !is_constant(tree) {
-        return Ok(default_expression(tree, cx.session.database.as_deref()));
+        return Ok(default_expression(cx.session, tree));
     }
     let params = ParamSource::default();
     let mut binder = Binder::new(BindContext {
@@ -564,8 +564,19 @@ pub(super) fn default_value(
         Some(number) => (Value::UInt(number), SqlType::bigint().with_unsigned()),
         None => (value, bound.ty),
     };
+    // MariaDB converts a text into the character set of CHAR and VARCHAR columns before it stores it, without a warning.
+    let is_converted = |ty: &SqlType| ty.is_text() && !ty.is_blob();
+    if is_converted(ty) && from.is_text() && lacks(ty, &from, &value) {
+        return Err(errors::invalid_default(name));
+    }
     let value = stored_default(cx.session, name, ty, &value, from)?;
     Ok(ColumnDefault::Value(padded(ty, value)))
+}
+
+/// Whether a column's character set lacks characters of a text.
+fn lacks(ty: &SqlType, from: &SqlType, value: &Value) -> bool {
+    let (from, to) = (from.collation.charset(), ty.collation.charset());
+    matches!(value.as_ref(), ValueRef::Bytes(bytes) if collation::convert(from, to, bytes).1 > 0)
 }
 
 /// A value as the column holds it; 1067 where it must be bent for that.
@@ -615,10 +626,29 @@ fn as_number(tree: &Expr) -> Option<u64> {
 }
 
 /// A DEFAULT that is worked out for each row: kept as text.
-fn default_expression(tree: &Expr, database: Option<&str>) -> ColumnDefault {
-    let text = keel_sql::printer::expr_in(tree, database);
-    let call = matches!(tree, Expr::Function(_) | Expr::Cast { .. } | Expr::Sequence(_));
-    ColumnDefault::Expression(if call { text } else { format!("({text})") })
+fn default_expression(session: &Session, tree: &Expr) -> ColumnDefault {
+    let tree = generated::rewritten(session, tree);
+    let text = generated::printed(session, &tree);
+    ColumnDefault::Expression(if stands_alone(&tree) { text } else { format!("({text})") })
+}
+
+/// Whether MariaDB shows a DEFAULT without parentheses.
+fn stands_alone(tree: &Expr) -> bool {
+    use ast::CastType::{Date, DateTime, Other, Time};
+    match tree {
+        Expr::Cast { to, .. } => matches!(to, Date | Time(_) | DateTime(_) | Other(_)),
+        Expr::Function(_)
+        | Expr::Sequence(_)
+        | Expr::ConvertUsing { .. }
+        | Expr::Extract { .. }
+        | Expr::Trim { .. }
+        | Expr::TimestampDiff { .. }
+        | Expr::Char { .. }
+        | Expr::Column(_)
+        | Expr::UserVar(_)
+        | Expr::SysVar(_) => true,
+        _ => false,
+    }
 }
 
 /// Binds the defaults that are expressions over all columns of their table, to refuse what could never be worked out.

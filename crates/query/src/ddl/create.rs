@@ -14,7 +14,7 @@ use super::columns::implicit_default;
 use super::columns::{self, ColumnContext};
 use super::database::choose_collation;
 use super::{
-    Definition, PendingTrees, are_same, checks, engine_options, foreign, generated, keys, schema_of,
+    Definition, PendingTrees, are_same, checks, engine_options, foreign, generated, kept, keys, schema_of,
 };
 use crate::Database;
 use crate::account::check;
@@ -633,6 +633,7 @@ impl Database {
             checks::add(session, &mut record, check)?;
         }
         checks::settle_names(&mut record);
+        kept::check_literals(session, &record, None, &create.name.name)?;
         generated::settle(session, &catalog, &record)?;
         checks::settle(session, &catalog, &mut record, None)?;
         Ok((record, next_auto))

@@ -30,13 +30,23 @@ const LEVELS_MAX: usize = 60;
 const OF_SESSION: &[&str] =
     &["sysdate", "from_unixtime", "version", "dayname", "monthname", "natural_sort_key"];
 
-/// The text that a generated column's expression is kept as: what has several ways to be said has one, as in views.
+/// The text that an expression of a column or of a condition is kept as: [`rewritten`].
 pub(super) fn text(session: &Session, tree: &ast::Expr) -> String {
+    printed(session, &rewritten(session, tree))
+}
+
+/// An expression in which what has several ways to be said has one, as in views.
+pub(super) fn rewritten(session: &Session, tree: &ast::Expr) -> ast::Expr {
     let connection_charset = session.vars.connection_collation.charset().name();
     let names = WholeNames::default();
     let collation = session.vars.database_collation;
     let rewriter = Rewriter { names: &names, connection_charset, collation, window: None };
-    keel_sql::printer::view_expr(&rewriter.expr(tree, Around::default()))
+    rewriter.expr(tree, Around::default())
+}
+
+/// The text of what [`rewritten`] gave. Sequences without a database are those of the session's.
+pub(super) fn printed(session: &Session, tree: &ast::Expr) -> String {
+    keel_sql::printer::view_expr_in(tree, session.database.as_deref())
 }
 
 /// Refuses columns of other tables in what a column says: 1901.

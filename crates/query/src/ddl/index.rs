@@ -15,7 +15,7 @@ use super::PendingTrees;
 use super::alter::Alteration;
 use super::copy::Copied;
 use super::online::{Building, Follow, Openness};
-use super::{algorithm, checks, columns, foreign, generated, keys};
+use super::{algorithm, checks, columns, foreign, generated, kept, keys};
 use crate::Database;
 use crate::catalog::counter::counted;
 use crate::catalog::{
@@ -51,6 +51,7 @@ impl Database {
         }
         columns::check_defaults(session, &self.catalog(), &alteration.record.columns)?;
         checks::settle_names(&mut alteration.record);
+        kept::check_literals(session, &alteration.record, Some(&old), &copy_name(session))?;
         generated::settle(session, &self.catalog(), &alteration.record)?;
         checks::settle(session, &self.catalog(), &mut alteration.record, Some(&old))?;
         let (fitted, indexes) = (&alteration.record.columns, &mut alteration.record.indexes);

@@ -3,9 +3,12 @@
 
 use keel_base::{SqlError, SqlResult, code, errors};
 use keel_sql::ast::walk::Part;
-use keel_sql::ast::{AlterAction, ColumnDef, ColumnName, Expr, FunctionCall, Statement};
+use keel_sql::ast::{AlterAction, ColumnDef, ColumnName, Expr, FunctionCall, LiteralValue, Statement};
+use keel_value::collation::{Charset, convert};
 
 use crate::aggregate;
+use crate::bind::generated::parse;
+use crate::catalog::{ColumnDefault, TableRecord};
 use crate::func;
 use crate::session::Session;
 
@@ -31,27 +34,104 @@ const NEVER: &[&str] = &[
 /// Functions that tell or do what they may not, though they are worked out at each call.
 const SAME_FOR_ALL: &[&str] = &["encrypt", "extractvalue", "updatexml"];
 
-/// Refuses subqueries in the CHECKs of a definition (1970), whatever else is wrong with it.
-pub(crate) fn check_conditions(statement: &Statement) -> SqlResult<()> {
-    let refuse = |condition: &Expr| match condition.has_query() {
+/// Refuses what the parser of MariaDB refuses in the expressions of a definition: subqueries in a CHECK (1970) and calls of
+/// built-in functions with a wrong number of arguments (1582).
+pub(crate) fn check_parsed(statement: &Statement) -> SqlResult<()> {
+    let of_condition = |condition: &Expr| match condition.has_query() {
         true => Err(errors::subqueries_not_supported("CHECK")),
-        false => Ok(()),
+        false => check_counts(condition),
     };
-    let of_column = |column: &ColumnDef| column.check.iter().try_for_each(|check| refuse(check));
+    let of_column = |column: &ColumnDef| {
+        column.default.iter().try_for_each(check_counts)?;
+        column.generated.iter().try_for_each(|generated| check_counts(&generated.expr))?;
+        column.check.iter().try_for_each(|check| of_condition(check))
+    };
     match statement {
         Statement::CreateTable(create) => {
             create.columns.iter().try_for_each(of_column)?;
-            create.checks.iter().try_for_each(|check| refuse(&check.expr))
+            create.checks.iter().try_for_each(|check| of_condition(&check.expr))
         }
         Statement::AlterTable(alter) => alter.actions.iter().try_for_each(|action| match action {
             AlterAction::AddColumn { column, .. } | AlterAction::ChangeColumn { column, .. } => {
                 of_column(column)
             }
-            AlterAction::AddCheck(check) => refuse(&check.expr),
+            AlterAction::SetDefault { default, .. } => default.iter().try_for_each(check_counts),
+            AlterAction::AddCheck(check) => of_condition(&check.expr),
             _ => Ok(()),
         }),
         _ => Ok(()),
     }
+}
+
+/// 1582 names a function as it is written, which a kept text does not.
+fn check_counts(tree: &Expr) -> SqlResult<()> {
+    if let Expr::Function(call) = tree
+        && call.db.is_none()
+        && !call.spaced
+        && let Some(function) = func::lookup(&call.name)
+        && !(function.min..=function.max).contains(&call.args.len())
+    {
+        return Err(errors::wrong_paramcount_to_native_fct(&*call.written));
+    }
+    let mut checked = Ok(());
+    tree.each_part(&mut |part| {
+        if let (Part::Expr(part), Ok(())) = (part, &checked) {
+            checked = check_counts(part);
+        }
+    });
+    checked
+}
+
+/// 1918 for a text within an expression that the table's character set lacks. MariaDB reads expressions back in that character
+/// set, and names the file. What the table had `before` is left alone.
+pub(super) fn check_literals(
+    session: &mut Session,
+    record: &TableRecord,
+    before: Option<&TableRecord>,
+    file: &str,
+) -> SqlResult<()> {
+    let charset = record.options.collation.charset();
+    let before = before.filter(|before| before.options.collation.charset() == charset);
+    let is_old = |text: &str| before.is_some_and(|before| texts(before).any(|other| other == text));
+    for text in texts(record).filter(|text| !text.is_ascii() && !is_old(text)) {
+        let mut found = None;
+        find_lacking(&parse(text)?, charset, &mut found);
+        if let Some(lacking) = found {
+            let error = errors::bad_data(lacking, charset.name());
+            session.push_error(&error);
+            session.push_error(&errors::not_form_file(format_args!("./{}/{file}.frm", record.schema)));
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+/// The texts of the expressions that a table keeps.
+fn texts(record: &TableRecord) -> impl Iterator<Item = &str> {
+    let of_columns = record.columns.iter().flat_map(|column| {
+        let default = match &column.default {
+            ColumnDefault::Expression(text) => Some(text.as_str()),
+            _ => None,
+        };
+        let generated = column.generated.as_ref().map(|generated| generated.expression.as_str());
+        [default, generated, column.check.as_deref()].into_iter().flatten()
+    });
+    of_columns.chain(record.checks.iter().map(|check| check.condition.as_str()))
+}
+
+/// The first text without an introducer that a character set lacks.
+fn find_lacking(tree: &Expr, to: Charset, found: &mut Option<String>) {
+    if let Expr::Literal(literal) = tree
+        && let LiteralValue::String { bytes, charset: None } = &literal.value
+        && convert(Charset::Utf8mb4, to, &bytes.0).1 > 0
+    {
+        found.get_or_insert_with(|| bytes.to_text());
+    }
+    tree.each_part(&mut |part| {
+        if let Part::Expr(part) = part {
+            find_lacking(part, to, found);
+        }
+    });
 }
 
 /// Whether no kept expression may call a function.

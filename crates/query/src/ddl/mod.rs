@@ -44,7 +44,7 @@ use keel_storage::{Txn, TxnOptions};
 use keel_value::Value;
 
 pub(crate) use self::foreign::have_equal_keys;
-pub(crate) use self::kept::check_conditions;
+pub(crate) use self::kept::check_parsed;
 use crate::account::{Account, record};
 use crate::catalog::{Catalog, Shared, TableDef, TableRecord, store};
 use crate::mdl::{Owned, TableLock};

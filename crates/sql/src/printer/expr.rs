@@ -434,7 +434,10 @@ impl Printer {
             self.ident(instance);
             self.out.push('.');
         }
-        self.ident(&variable.name);
+        match self.view {
+            true => self.word(&variable.name),
+            false => self.ident(&variable.name),
+        }
     }
 
     pub(super) fn octets(&mut self, octets: &[u8], quoted: bool, charset: &Option<String>) {

@@ -41,6 +41,13 @@ pub fn view_expr(expr: &Expr) -> String {
     printer.out
 }
 
+/// Text of an expression, in MariaDB's own manner; sequences without a database are those of the one given.
+pub fn view_expr_in(expr: &Expr, database: Option<&str>) -> String {
+    let mut printer = Printer { view: true, home: database.map(str::to_string), ..Printer::default() };
+    printer.expr(expr, 0);
+    printer.out
+}
+
 /// Text of a type, as SHOW CREATE TABLE prints it.
 pub fn data_type(data_type: &DataType) -> String {
     let mut printer = Printer::default();
