@@ -413,6 +413,7 @@ catalogue! {
     WRONG_FK_OPTION_FOR_GENERATED_COLUMN wrong_fk_option_for_generated_column(1905, "HY000", clause) "Cannot define foreign key with {clause} clause on a generated column";
     NON_DEFAULT_VALUE_FOR_GENERATED_COLUMN non_default_value_for_generated_column(1906, "HY000", column, table) "The value specified for generated column '{column}' in table '{table}' has been ignored";
     UNSUPPORTED_ACTION_ON_GENERATED_COLUMN unsupported_action_on_generated_column(1907, "HY000") "This is not yet supported for generated columns";
+    INVALID_DEFAULT_VALUE_FOR_FIELD invalid_default_value_for_field(1978, "22007", value, column) "Incorrect default value '{value}' for column '{column}'";
     ERROR_EVALUATING_EXPRESSION error_evaluating_expression(4027, "HY000", expression) "Got an error evaluating stored expression {expression}";
     EXPR_REFERS_TO_UNINIT_FIELD expr_refers_to_uninit_field(4029, "01000", column, other) "Expression for field `{column}` is referring to uninitialized field `{other}`";
     MALFORMED_PACKET malformed_packet(1835, "HY000") "Malformed communication packet";

@@ -72,6 +72,18 @@ pub(super) struct Words {
     pub wait: Option<LockWait>,
 }
 
+impl Words {
+    /// Whether nothing changes but the table's name, or what does nothing.
+    pub fn is_simple(&self) -> bool {
+        let is_words =
+            |action: &AlterAction| matches!(action, AlterAction::Algorithm(_) | AlterAction::Lock(_));
+        let mut actions = self.actions.iter().filter(|action| !is_words(action)).peekable();
+        let simple =
+            |action: &AlterAction| matches!(action, AlterAction::Rename(_) | AlterAction::EnableKeys(_));
+        actions.peek().is_some() && actions.all(simple)
+    }
+}
+
 impl Database {
     pub(super) fn alter_table(
         &self,

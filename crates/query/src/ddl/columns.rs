@@ -6,6 +6,8 @@ use keel_base::{SqlError, SqlResult, code, errors};
 use keel_sql::ast::{self, ByteStr, DataTypeKind, Expr};
 use keel_value::collation::{self, Charset};
 use keel_value::convert::Target;
+use keel_value::convert::timestamp_to_local;
+use keel_value::text::{append_date, append_datetime};
 use keel_value::types::NOT_FIXED;
 use keel_value::{CollationId, Fixed, FixedKind, SqlType, TypeKind, Value, ValueRef, convert};
 
@@ -649,6 +651,31 @@ fn stands_alone(tree: &Expr) -> bool {
         | Expr::SysVar(_) => true,
         _ => false,
     }
+}
+
+/// 1067 for dates that columns have as defaults from before and that `sql_mode` refuses by now.
+pub(super) fn check_kept_defaults<'c>(
+    session: &mut Session,
+    columns: impl IntoIterator<Item = &'c ColumnDef>,
+) -> SqlResult<()> {
+    for column in columns {
+        let ColumnDefault::Value(value @ (Value::Date(_) | Value::DateTime(_))) = &column.default else {
+            continue;
+        };
+        let mut text = Vec::new();
+        match value {
+            Value::Date(date) => append_date(&mut text, *date),
+            Value::DateTime(moment) if column.ty.kind == TypeKind::Timestamp => {
+                let moment = timestamp_to_local(*moment, &*session.vars.time_zone);
+                append_datetime(&mut text, moment, column.ty.decimals);
+            }
+            Value::DateTime(moment) => append_datetime(&mut text, *moment, column.ty.decimals),
+            _ => continue,
+        }
+        let from = SqlType::varchar(text.len() as u32, CollationId::UTF8MB4_BIN);
+        stored_default(session, &column.name, &column.ty, &Value::Bytes(text.into()), from)?;
+    }
+    Ok(())
 }
 
 /// Binds the defaults that are expressions over all columns of their table, to refuse what could never be worked out.

@@ -577,6 +577,7 @@ impl Database {
                     }
                     None => {
                         names::check_column(&column.name)?;
+                        columns::check_kept_defaults(session, [&column])?;
                         columns.push(column);
                     }
                 }
@@ -648,6 +649,7 @@ impl Database {
     ) -> SqlResult<TableRecord> {
         let model = self.find_table(session, like)?;
         let mut record = model.record();
+        columns::check_kept_defaults(session, &record.columns)?;
         record.schema = home.name.clone();
         record.name = name.name.as_str().into();
         record.foreign_keys.clear();

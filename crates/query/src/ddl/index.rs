@@ -50,6 +50,10 @@ impl Database {
             sequence::check_rows(session, table)?;
         }
         columns::check_defaults(session, &self.catalog(), &alteration.record.columns)?;
+        if !alteration.words.is_simple() {
+            let kept = alteration.record.columns.iter().filter(|column| old.columns.contains(column));
+            columns::check_kept_defaults(session, kept)?;
+        }
         checks::settle_names(&mut alteration.record);
         kept::check_literals(session, &alteration.record, Some(&old), &copy_name(session))?;
         generated::settle(session, &self.catalog(), &alteration.record)?;

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use keel_base::{SqlResult, code, errors};
+use keel_base::{SqlError, SqlResult, code, errors};
 use keel_sql::ast;
 use keel_value::row::{self, RowRef};
+use keel_value::temporal::DateRules;
+use keel_value::text::{append_date, append_datetime};
 use keel_value::{SqlMode, SqlType, TypeKind, Value, ValueRef, convert};
 
 use super::convert::{Strictness, into_column};
@@ -45,6 +47,8 @@ pub(super) struct Assignments {
     worked_out: Vec<(usize, Expr)>,
     /// The AUTO_INCREMENT column of a table that a statement inserts into: NULL assigned to it is 0.
     counted: Option<usize>,
+    /// They belong to a statement that inserts.
+    inserts: bool,
 }
 
 impl Assignments {
@@ -101,6 +105,7 @@ impl Assignments {
             following: Vec::new(),
             worked_out: Vec::new(),
             counted: table.auto_increment.filter(|_| clauses.0 != Clause::Set).map(|auto| auto.column),
+            inserts: clauses.0 != Clause::Set,
         };
         made.following =
             made.generated.follow(|column| made.assigns(column) || made.on_update.contains(&column));
@@ -190,7 +195,7 @@ impl Assignments {
             self.in_order(session, table, frame, old, strictness, new)?;
         } else {
             for (column, source) in &self.list {
-                let value = value_of(session, table, *column, source, frame, strictness, self.counted)?;
+                let value = self.value(session, table, (*column, source), frame, strictness)?;
                 put(new, *column, value);
             }
         }
@@ -202,6 +207,26 @@ impl Assignments {
             self.generated.change(session, table, old, new, &self.following, strictness)?;
         }
         Ok(())
+    }
+
+    fn value(
+        &self,
+        session: &mut Session,
+        table: &TableDef,
+        (column, source): (usize, &Source),
+        frame: Frame<'_>,
+        strictness: Strictness,
+    ) -> SqlResult<Value> {
+        if matches!(source, Source::Default) {
+            return match self.inserts {
+                true => {
+                    check_default(session, table, column, strictness)?;
+                    default_value(session, table, column, strictness)
+                }
+                false => updated_default(session, table, column, strictness),
+            };
+        }
+        value_of(session, table, column, source, frame, strictness, self.counted)
     }
 
     /// One after the other, each seeing what came before.
@@ -232,7 +257,7 @@ impl Assignments {
         }
         for (column, source) in &self.list {
             let frame = Frame { slots: &slots, ..frame };
-            let value = value_of(session, table, *column, source, frame, strictness, self.counted)?;
+            let value = self.value(session, table, (*column, source), frame, strictness)?;
             put(new, *column, value.clone());
             keep(&mut slots, *column, value);
         }
@@ -383,6 +408,57 @@ pub(super) fn default_value(
         }
         ColumnDefault::Expression(_) => Err(errors::not_supported_yet("DEFAULT of an expression")),
     }
+}
+
+/// DEFAULT in an UPDATE: the default is stored as any other value.
+pub(super) fn updated_default(
+    session: &mut Session,
+    table: &TableDef,
+    column: usize,
+    strictness: Strictness,
+) -> SqlResult<Value> {
+    let value = default_value(session, table, column, strictness)?;
+    match &value {
+        Value::Date(_) | Value::DateTime(_) if refused_default(session, &table.columns[column]).is_some() => {
+            let ty = table.columns[column].ty.clone();
+            into_column(session, table, column, &ty, value, strictness)
+        }
+        _ => Ok(value),
+    }
+}
+
+/// 1978 where an INSERT gives a column a default that `sql_mode` refuses by now.
+pub(super) fn check_default(
+    session: &mut Session,
+    table: &TableDef,
+    column: usize,
+    strictness: Strictness,
+) -> SqlResult<()> {
+    let Some(error) = refused_default(session, &table.columns[column]) else { return Ok(()) };
+    if strictness.strict {
+        return Err(error);
+    }
+    session.warn(error);
+    Ok(())
+}
+
+/// Why `sql_mode` refuses a column's default: it has a zero date, or one of a month or day 0.
+fn refused_default(session: &Session, def: &ColumnDef) -> Option<SqlError> {
+    let moment = match &def.default {
+        ColumnDefault::Value(Value::DateTime(moment)) => *moment,
+        ColumnDefault::Value(Value::Date(date)) => keel_value::DateTime { date: *date, ..Default::default() },
+        _ => return None,
+    };
+    let rules = DateRules { allow_invalid: true, ..DateRules::of(session.vars.sql_mode) };
+    if rules.allows(moment) {
+        return None;
+    }
+    let mut text = Vec::new();
+    match def.ty.kind {
+        TypeKind::Date => append_date(&mut text, moment.date),
+        _ => append_datetime(&mut text, moment, def.ty.decimals),
+    }
+    Some(errors::invalid_default_value_for_field(String::from_utf8_lossy(&text), &def.name))
 }
 
 /// CURRENT_TIMESTAMP as a column of that type keeps it.

@@ -564,7 +564,7 @@ impl Changer<'_> {
                 }
                 None if is_generated => continue,
                 Some((value, ty)) => into_column(session, table, column, &ty, value, self.strictness)?,
-                None => super::assign::default_value(session, table, column, self.strictness)?,
+                None => super::assign::updated_default(session, table, column, self.strictness)?,
             };
             new.retain(|(c, _)| *c != column);
             new.push((column, value));

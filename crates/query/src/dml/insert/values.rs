@@ -5,7 +5,7 @@ use keel_sql::{LiteralCell, LiteralRows};
 use keel_value::row::{self, Layout, RowRef};
 use keel_value::{SqlType, Value};
 
-use super::super::assign::{Source, default_value, value_of};
+use super::super::assign::{Source, check_default, default_value, value_of};
 use super::super::convert::{Strictness, into_column};
 use super::super::generated::refuse_value;
 use super::{Rows, Work};
@@ -90,7 +90,8 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Columns that the statement leaves out and that have no default: an error or a warning, before any row is made.
+    /// Columns that the statement leaves out and that have no default, or one that is refused: an error or a warning, before any
+    /// row is made.
     pub(super) fn check_defaults(&self, session: &mut Session) -> SqlResult<()> {
         for column in &self.plan.lacking {
             let error = self.no_default(*column);
@@ -99,7 +100,22 @@ impl Work<'_> {
             }
             session.warn(error);
         }
+        let on_duplicate = self.plan.on_duplicate.as_ref();
+        let is_assigned = |column| on_duplicate.is_some_and(|(list, _)| list.assigns(column));
+        for (column, source) in &self.plan.unsaid {
+            if matches!(source, Source::Default) && !is_assigned(*column) {
+                check_default(session, &self.plan.table, *column, self.strictness)?;
+            }
+        }
         Ok(())
+    }
+
+    /// The same for DEFAULT as a value of a row.
+    fn check_said(&self, session: &mut Session, column: usize, source: &Source) -> SqlResult<()> {
+        match source {
+            Source::Default => check_default(session, &self.plan.table, column, self.strictness),
+            _ => Ok(()),
+        }
     }
 
     pub(super) fn all_literals(&mut self, session: &mut Session, rows: &LiteralRows) -> SqlResult<()> {
@@ -146,6 +162,7 @@ impl Work<'_> {
         self.fill_unsaid(session)?;
         let frame = Frame { params: self.params, ..Frame::EMPTY };
         for (column, source) in self.plan.columns.iter().zip(sources) {
+            self.check_said(session, *column, source)?;
             self.values[*column] = self.value(session, *column, source, frame)?;
         }
         Ok(())
@@ -171,6 +188,7 @@ impl Work<'_> {
         self.begin_with_defaults(session)?;
         let plan = self.plan;
         for (column, source) in plan.columns.iter().zip(sources) {
+            self.check_said(session, *column, source)?;
             self.over_own_row(session, *column, source)?;
         }
         self.unsaid_over_own_row(session)
