@@ -451,8 +451,9 @@ impl Database {
         if plan.kind.defines_temporary() {
             session.refuse_in_closed_branch()?;
             if matches!(&*plan.statement, Statement::CreateTable(create) if create.sequence.is_some()) {
-                // The first row of a sequence is committed.
+                // The first row of a sequence is committed, and with it what is open.
                 session.refuse_in_branch()?;
+                self.commit_implicitly(session)?;
             }
             if session.is_read_only() {
                 return Err(errors::cant_execute_in_read_only_transaction());

@@ -404,6 +404,31 @@ impl Alteration {
         refused.map_or(Ok(()), Err)
     }
 
+    /// Leaves the table as it is where the statement does nothing but make indexes again that it drops: InnoDB finds no change
+    /// then, so that they keep their places.
+    pub fn keep_same_indexes(&mut self, old: &TableRecord) {
+        let (new, named) = (&self.record, |record: &TableRecord| {
+            record.clustered().map(|key| record.indexes[key].name.clone())
+        });
+        let same = |a: &IndexRecord, b: &IndexRecord| {
+            (a.kind, &a.name, &a.parts, &a.using) == (b.kind, &b.name, &b.parts, &b.using)
+                && (&a.comment, a.options.block_size) == (&b.comment, b.options.block_size)
+        };
+        let has = |index: &IndexRecord| new.indexes.iter().any(|other| same(index, other));
+        let is_same = self.next_auto.is_none()
+            && (&new.schema, &new.name) == (&old.schema, &old.name)
+            && new.indexes.len() == old.indexes.len()
+            && old.indexes.iter().all(has)
+            && named(new) == named(old)
+            && new.columns == old.columns
+            && (&new.options, &new.foreign_keys, &new.checks)
+                == (&old.options, &old.foreign_keys, &old.checks);
+        if is_same && self.kept_indexes.len() < old.indexes.len() {
+            self.record.indexes = old.indexes.clone();
+            self.kept_indexes = old.indexes.iter().map(|index| index.name.clone()).collect();
+        }
+    }
+
     /// What holds for the table as a whole: its primary key is NOT NULL, rows whose columns changed are copied, foreign keys
     /// name columns as they are called now.
     pub fn settle(&mut self, old: &TableDef) -> SqlResult<()> {
@@ -514,7 +539,7 @@ impl Alteration {
             return Ok(());
         }
         let mut made = columns::define_one(cx, column)?;
-        if names::own_column(&made.name).is_some() {
+        if names::own_column(&made.name).is_some() || foreign::is_wrong_document(&made) {
             return Err(errors::wrong_column_name(&made.name));
         }
         let place = self.place(position)?;
@@ -735,6 +760,9 @@ impl Alteration {
         {
             session.note(errors::dup_keyname(name));
             return Ok(());
+        }
+        if let Some(name) = key.name.as_ref().or(key.constraint.as_ref()) {
+            foreign::refuse_own_index(session, name, false)?;
         }
         let (columns, indexes) = (&mut self.record.columns, &mut self.record.indexes);
         keys::add(session, columns, indexes, &mut self.kept_indexes, key)

@@ -157,7 +157,7 @@ pub(super) fn define_one(cx: &mut ColumnContext<'_>, column: &ast::ColumnDef) ->
     if let (DataTypeKind::Year, Some(digits)) = (column.data_type.kind, column.data_type.length)
         && digits != 4
     {
-        let old = format!("YEAR({digits})");
+        let old = format!("YEAR({})", digits.min(u64::from(u32::MAX)));
         cx.session.note(errors::warn_deprecated(old, ". Please use YEAR(4) instead"));
     }
     if column.auto_increment && !(ty.is_integer() || matches!(ty.kind, TypeKind::Float | TypeKind::Double)) {
@@ -442,6 +442,9 @@ fn characters(default: CollationId, column: &ast::ColumnDef) -> SqlResult<SqlTyp
         None => return Err(errors::wrong_field_spec(&column.name)),
     };
     let per_char = collation.map_or(1, |c| u64::from(c.charset().max_bytes()));
+    if !fixed && length > u64::from(u32::MAX) {
+        return Err(errors::too_big_displaywidth(&column.name, u32::MAX));
+    }
     let max = if fixed { 255 } else { VARIABLE_OCTETS_MAX / per_char };
     if length > max {
         return Err(errors::too_big_fieldlength(&column.name, max));

@@ -588,6 +588,9 @@ impl Database {
         let ties = keeps_foreign_keys(&create.options);
         if ties {
             foreign::refuse_own_names(session, &columns)?;
+            for name in create.keys.iter().filter_map(|key| key.name.as_ref().or(key.constraint.as_ref())) {
+                foreign::refuse_own_index(session, name, true)?;
+            }
         }
         let of_column =
             |column| column_key(column).into_iter().chain(foreign::of_column(column).filter(|_| ties));

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use keel_base::{Level, SqlError, SqlResult, Warning, errors};
+use keel_base::{Level, SqlError, SqlResult, Warning, code, errors};
 use keel_sql::ast::{self, AlterAction, KeyDef, KeyKind, KeyOptions, ReferenceAction};
 use keel_value::{SqlType, TypeKind};
 
@@ -74,13 +74,42 @@ pub(super) fn wrong_options(session: &mut Session, schema: &str, table: &str) ->
 
 /// 1166 for a column that has the name of one of InnoDB's own, in a table that is built.
 pub(super) fn refuse_own_names(session: &mut Session, columns: &[ColumnDef]) -> SqlResult<()> {
-    match columns.iter().find(|column| names::own_column(&column.name).is_some()) {
+    let reason = || errors::get_errno(168, "Unknown (generic) error from engine", "InnoDB");
+    if let Some(column) = columns.iter().find(|column| names::own_column(&column.name).is_some()) {
+        return Err(refused(session, None, errors::wrong_column_name(&column.name), reason()));
+    }
+    match columns.iter().find(|column| is_wrong_document(column)) {
         Some(column) => {
-            let reason = errors::get_errno(168, "Unknown (generic) error from engine", "InnoDB");
-            Err(refused(session, None, errors::wrong_column_name(&column.name), reason))
+            let text = "InnoDB: FTS_DOC_ID column must be of BIGINT NOT NULL type, and named in all capitalized characters";
+            let before = Some((code::ILLEGAL_HA_CREATE_OPTION, text.to_string()));
+            Err(refused(session, before, errors::wrong_column_name(&column.name), reason()))
         }
         None => Ok(()),
     }
+}
+
+/// Whether a column has the name of the one by which InnoDB's full-text indexes number rows, but is not like it.
+pub(super) fn is_wrong_document(column: &ColumnDef) -> bool {
+    let fits = &*column.name == DOCUMENT && column.ty.kind == TypeKind::BigInt && !column.nullable;
+    names::same(&column.name, DOCUMENT) && !fits
+}
+
+const DOCUMENT: &str = "FTS_DOC_ID";
+
+/// 1280 for an index that has the name of InnoDB's own over hidden row numbers.
+pub(super) fn refuse_own_index(session: &mut Session, name: &str, builds: bool) -> SqlResult<()> {
+    if !names::same(name, "GEN_CLUST_INDEX") {
+        return Ok(());
+    }
+    let text = "Cannot Create Index with name 'GEN_CLUST_INDEX'. The name is reserved for the system default primary \
+                index.";
+    let error = errors::wrong_name_for_index("GEN_CLUST_INDEX");
+    session.warn(SqlError { message: text.into(), ..error.clone() });
+    session.push_error(&error);
+    if builds {
+        session.warn(errors::get_errno(124, "Wrong index given to a function", "InnoDB"));
+    }
+    Err(error)
 }
 
 fn refused(

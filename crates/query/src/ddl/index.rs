@@ -94,6 +94,9 @@ impl Database {
             let way = foreign::Way { copies: allowed.copies, checks, copy: copy_name(session) };
             let place = |column| alteration.place_of(column);
             foreign::check_alteration(&self.catalog(), table, &alteration.record, &place, &way)?;
+            if !way.copies && !alteration.copies {
+                alteration.keep_same_indexes(&old);
+            }
             renames_copy = way.copies && !checks;
             if !way.copies && !checks {
                 verb = foreign::Verb::AlterInPlace;

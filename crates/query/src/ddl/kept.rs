@@ -3,12 +3,14 @@
 
 use keel_base::{SqlError, SqlResult, code, errors};
 use keel_sql::ast::walk::Part;
-use keel_sql::ast::{AlterAction, ColumnDef, ColumnName, Expr, FunctionCall, LiteralValue, Statement};
+use keel_sql::ast::{
+    AlterAction, ColumnDef, ColumnName, Expr, FunctionCall, KeyDef, LiteralValue, ObjectName, Statement,
+};
 use keel_value::collation::{Charset, convert};
 
 use crate::aggregate;
 use crate::bind::generated::parse;
-use crate::catalog::{ColumnDefault, TableRecord};
+use crate::catalog::{ColumnDefault, TableRecord, names};
 use crate::func;
 use crate::session::Session;
 
@@ -34,20 +36,27 @@ const NEVER: &[&str] = &[
 /// Functions that tell or do what they may not, though they are worked out at each call.
 const SAME_FOR_ALL: &[&str] = &["encrypt", "extractvalue", "updatexml"];
 
-/// Refuses what the parser of MariaDB refuses in the expressions of a definition: subqueries in a CHECK (1970) and calls of
-/// built-in functions with a wrong number of arguments (1582).
+/// Refuses what the parser of MariaDB refuses in a definition: subqueries in a CHECK (1970), calls of built-in functions with a
+/// wrong number of arguments (1582), bad names of tables (1102, 1103).
 pub(crate) fn check_parsed(statement: &Statement) -> SqlResult<()> {
     let of_condition = |condition: &Expr| match condition.has_query() {
         true => Err(errors::subqueries_not_supported("CHECK")),
         false => check_counts(condition),
     };
     let of_column = |column: &ColumnDef| {
+        column.references.iter().try_for_each(|references| check_table_name(&references.table))?;
         column.default.iter().try_for_each(check_counts)?;
         column.generated.iter().try_for_each(|generated| check_counts(&generated.expr))?;
         column.check.iter().try_for_each(|check| of_condition(check))
     };
+    let of_key =
+        |key: &KeyDef| key.references.iter().try_for_each(|references| check_table_name(&references.table));
     match statement {
+        Statement::RenameTable { renames, .. } => {
+            renames.iter().try_for_each(|(old, _)| check_table_name(old))
+        }
         Statement::CreateTable(create) => {
+            create.keys.iter().try_for_each(of_key)?;
             create.columns.iter().try_for_each(of_column)?;
             create.checks.iter().try_for_each(|check| of_condition(&check.expr))
         }
@@ -55,12 +64,18 @@ pub(crate) fn check_parsed(statement: &Statement) -> SqlResult<()> {
             AlterAction::AddColumn { column, .. } | AlterAction::ChangeColumn { column, .. } => {
                 of_column(column)
             }
+            AlterAction::AddKey(key) => of_key(key),
             AlterAction::SetDefault { default, .. } => default.iter().try_for_each(check_counts),
             AlterAction::AddCheck(check) => of_condition(&check.expr),
             _ => Ok(()),
         }),
         _ => Ok(()),
     }
+}
+
+fn check_table_name(name: &ObjectName) -> SqlResult<()> {
+    name.db.as_deref().map_or(Ok(()), names::check_schema)?;
+    names::check_table(&name.name)
 }
 
 /// 1582 names a function as it is written, which a kept text does not.

@@ -77,6 +77,7 @@ impl Parser<'_> {
         Ok((Some(digits), scale))
     }
 
+    /// An integer of 31 bits.
     fn scale(&mut self) -> SqlResult<u32> {
         let first = self.pos;
         let scale = self.small_integer()?;
@@ -140,9 +141,9 @@ impl Parser<'_> {
         if !self.accept(Tok::LParen) {
             return Ok(None);
         }
-        let digits = self.small_integer()?;
+        let digits = self.scale()?;
         self.expect(Tok::Comma)?;
-        let scale = self.small_integer()?;
+        let scale = self.scale()?;
         self.expect(Tok::RParen)?;
         Ok(Some((digits, scale)))
     }
@@ -517,12 +518,9 @@ impl Parser<'_> {
                 if kw == Kw::DOUBLE {
                     self.accept_kw(Kw::PRECISION);
                 }
-                (found.length, found.decimals) = self.precision()?;
-                if found.length.is_some() && found.decimals.is_none() {
-                    // DOUBLE(m) lacks its second number.
-                    self.pos -= 1;
-                    return Err(self.unexpected());
-                }
+                let digits = self.double_digits()?;
+                found.length = digits.map(|(length, _)| u64::from(length));
+                found.decimals = digits.map(|(_, decimals)| decimals);
             }
             _ => found.length = self.width()?,
         }
