@@ -331,6 +331,7 @@ catalogue! {
     SP_WRONG_NO_OF_ARGS sp_wrong_no_of_args(1318, "42000", kind, name, expected, got) "Incorrect number of arguments for {kind} {name}; expected {expected}, got {got}";
     NULL_NOT_ALLOWED null_not_allowed(1138, "02200", function, argument) "Function sys.{function}: {argument} input variable should not be NULL";
     NON_INSERTABLE_TABLE non_insertable_table(1471, "HY000", table, op) "The target table {table} of the {op} is not insertable-into";
+    INDEX_COLUMN_TOO_LONG index_column_too_long(1709, "HY000", max) "Index column size too large. The maximum column size is {max} bytes";
     FK_NO_INDEX_PARENT fk_no_index_parent(1822, "HY000", key, table) "Failed to add the foreign key constraint. Missing index for constraint '{key}' in the referenced table '{table}'";
     FK_FAIL_ADD_SYSTEM fk_fail_add_system(1823, "HY000", key) "Failed to add the foreign key constraint '{key}' to system tables";
     FK_INCORRECT_OPTION fk_incorrect_option(1825, "HY000", table, key) "Failed to add the foreign key constraint on table '{table}'. Incorrect options in FOREIGN KEY constraint '{key}'";

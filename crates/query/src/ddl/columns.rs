@@ -21,8 +21,9 @@ use crate::catalog::{Catalog, ColumnDef, ColumnDefault, Generated, check, names}
 use crate::expr::{EvalContext, Frame, Node};
 use crate::session::Session;
 
-/// Most columns of a table.
-const COLUMNS_MAX: usize = 1017;
+/// Most columns of a table, and those that a definition may name.
+pub(super) const COLUMNS_MAX: usize = 1017;
+const NAMED_COLUMNS_MAX: usize = 4096;
 /// Octets of a row, BLOBs not counted.
 const ROW_OCTETS_MAX: u64 = 65_535;
 /// Octets of a VARCHAR's or VARBINARY's longest value.
@@ -57,7 +58,7 @@ pub(super) fn define(cx: &mut ColumnContext<'_>, columns: &[ast::ColumnDef]) -> 
 
 /// Checks that hold for all columns together.
 pub(super) fn check_all(columns: &[ColumnDef]) -> SqlResult<()> {
-    if columns.len() > COLUMNS_MAX {
+    if columns.len() > NAMED_COLUMNS_MAX {
         return Err(errors::too_many_fields());
     }
     let octets: u64 = columns.iter().map(row_octets).sum();

@@ -14,7 +14,8 @@ use super::columns::implicit_default;
 use super::columns::{self, ColumnContext};
 use super::database::choose_collation;
 use super::{
-    Definition, PendingTrees, are_same, checks, engine_options, foreign, generated, kept, keys, schema_of,
+    Definition, PendingTrees, are_same, checks, engine_options, foreign, generated, kept, keys, row_size,
+    schema_of,
 };
 use crate::Database;
 use crate::account::check;
@@ -638,6 +639,13 @@ impl Database {
         }
         checks::settle_names(&mut record);
         kept::check_literals(session, &record, None, &create.name.name)?;
+        if ties {
+            keys::check_row_format(&record, |_| true)?;
+            row_size::check_columns(session, &record)?;
+            row_size::check(session, &record, None)?;
+        } else if record.columns.len() > columns::COLUMNS_MAX {
+            return Err(errors::too_many_fields());
+        }
         generated::settle(session, &catalog, &record)?;
         checks::settle(session, &catalog, &mut record, None)?;
         Ok((record, next_auto))

@@ -112,7 +112,8 @@ pub(super) fn refuse_own_index(session: &mut Session, name: &str, builds: bool) 
     Err(error)
 }
 
-fn refused(
+/// An error of the engine with what comes before it and behind it.
+pub(super) fn refused(
     session: &mut Session,
     before: Option<(u16, String)>,
     error: SqlError,

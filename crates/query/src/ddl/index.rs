@@ -15,7 +15,7 @@ use super::PendingTrees;
 use super::alter::Alteration;
 use super::copy::Copied;
 use super::online::{Building, Follow, Openness};
-use super::{algorithm, checks, columns, foreign, generated, kept, keys};
+use super::{algorithm, checks, columns, foreign, generated, kept, keys, row_size};
 use crate::Database;
 use crate::catalog::counter::counted;
 use crate::catalog::{
@@ -66,6 +66,9 @@ impl Database {
         keys::check_primary(&alteration.record, self.forces_primary_key())?;
         let kept = &alteration.kept_indexes;
         keys::take_block_size(&mut alteration.record, |name| !kept.iter().any(|k| names::same(k, name)));
+        let changes_format = alteration.record.options.row_format != old.options.row_format;
+        let is_new = |name: &str| changes_format || !kept.iter().any(|k| names::same(k, name));
+        keys::check_row_format(&alteration.record, is_new)?;
         columns::check_invisible(&alteration.record.columns, &old.columns)?;
         let added: Vec<ForeignKey> = {
             let keys = alteration.record.foreign_keys.iter();
@@ -94,6 +97,10 @@ impl Database {
             let way = foreign::Way { copies: allowed.copies, checks, copy: copy_name(session) };
             let place = |column| alteration.place_of(column);
             foreign::check_alteration(&self.catalog(), table, &alteration.record, &place, &way)?;
+            row_size::check_columns(session, &alteration.record)?;
+            if way.copies {
+                row_size::check(session, &alteration.record, Some(&old))?;
+            }
             if !way.copies && !alteration.copies {
                 alteration.keep_same_indexes(&old);
             }
@@ -104,6 +111,8 @@ impl Database {
             }
         } else if alteration.copies {
             algorithm::allow_temporary(&alteration.words.actions)?;
+            row_size::check_columns(session, &alteration.record)?;
+            row_size::check(session, &alteration.record, Some(&old))?;
         }
         for key in &added {
             foreign::check(session, &self.catalog(), &alteration.record, key, verb)?;

@@ -12,6 +12,8 @@ use crate::session::Session;
 
 /// Octets of a key.
 const KEY_OCTETS_MAX: u32 = 3072;
+/// Bytes of a part of a key in the row formats COMPACT and REDUNDANT.
+const COMPACT_PART_OCTETS_MAX: u64 = 767;
 /// Parts of a key.
 const PARTS_MAX: usize = 32;
 /// Keys of a table.
@@ -306,6 +308,19 @@ fn part_octets(column: &ColumnDef, part: &KeyPart) -> u64 {
     }
     let whole = if column.ty.is_blob() { u32::MAX } else { column.ty.length };
     u64::from(part.prefix.unwrap_or(whole)) * per_char(column)
+}
+
+/// 1709 for a part of an index that is longer than the table's row format allows. `is_new` says which indexes are looked at.
+pub(super) fn check_row_format(record: &TableRecord, is_new: impl Fn(&str) -> bool) -> SqlResult<()> {
+    if !matches!(record.options.row_format.as_deref(), Some("COMPACT" | "REDUNDANT")) {
+        return Ok(());
+    }
+    let is_long = |part: &KeyPart| part_octets(&record.columns[part.column], part) > COMPACT_PART_OCTETS_MAX;
+    let mut looked_at = record.indexes.iter().filter(|index| !index.hashed && is_new(&index.name));
+    match looked_at.any(|index| index.parts.iter().any(is_long)) {
+        true => Err(errors::index_column_too_long(COMPACT_PART_OCTETS_MAX)),
+        false => Ok(()),
+    }
 }
 
 /// Fits indexes to columns that have changed: a unique one whose columns are now too long for a key digests them, one whose

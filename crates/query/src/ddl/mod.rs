@@ -26,6 +26,7 @@ mod keys;
 mod lost;
 mod online;
 mod renames;
+mod row_size;
 mod sequences;
 mod system;
 mod temporary;
