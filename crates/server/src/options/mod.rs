@@ -148,7 +148,36 @@ impl Options {
         }
         options.place = COMMAND_LINE.into();
         options.take_words(&rest)?;
+        options.settle_collation()?;
         Ok(options)
+    }
+
+    /// A collation of the server holds in whatever order it is given with the character set; both must fit together.
+    fn settle_collation(&mut self) -> Result<(), OptionError> {
+        use keel_value::collation::{self, Charset};
+        let last = |name: &str| {
+            let id = table().id(name);
+            let is_it = |given: &&Given| matches!(given.what, What::Variable(of) if of == id);
+            self.given.iter().rev().find(is_it)?.value.clone()
+        };
+        let (Some(charset), Some(collation)) = (last("character_set_server"), last("collation_server"))
+        else {
+            return Ok(());
+        };
+        let Some((set, found)) = Charset::by_name(&charset).zip(collation::by_name(&collation)) else {
+            return Ok(());
+        };
+        if found.charset() != set {
+            return Err(OptionError(format!(
+                "COLLATION '{}' is not valid for CHARACTER SET '{}'",
+                found.name(),
+                set.name()
+            )));
+        }
+        for (id, setting) in implied("collation_server", Some(found.name())) {
+            self.changed.push((id, setting));
+        }
+        Ok(())
     }
 
     fn take_words(&mut self, words: &[&str]) -> Result<(), OptionError> {
@@ -908,6 +937,18 @@ mod tests {
         let options = parse(&["--collation-server=utf8mb4_bin"]).unwrap();
         assert_eq!(options.text("character_set_server"), "utf8mb4");
         assert_eq!(parse(&[]).unwrap().text("collation_server"), "utf8mb4_general_ci");
+        let (latin1, bin) = ("--character-set-server=latin1", "--collation-server=latin1_bin");
+        for words in [[latin1, bin], [bin, latin1]] {
+            assert_eq!(parse(&words).unwrap().text("collation_server"), "latin1_bin");
+            assert_eq!(parse(&words).unwrap().text("character_set_server"), "latin1");
+        }
+        for words in [["--character-set-server=utf8mb4", bin], [bin, "--character-set-server=utf8mb4"]] {
+            let error = parse(&words).unwrap_err().to_string();
+            assert!(
+                error.contains("COLLATION 'latin1_bin' is not valid for CHARACTER SET 'utf8mb4'"),
+                "{error}"
+            );
+        }
     }
 
     #[test]
