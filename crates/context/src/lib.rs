@@ -9,17 +9,27 @@
 
 pub mod admission;
 pub mod counts;
+pub mod diagnostics;
 pub mod interrupt;
+pub mod locale;
 pub mod mdl;
 pub mod memory;
 pub mod place;
 pub mod result;
 pub mod sort;
 pub mod stack;
+pub mod statement_counts;
 pub mod temp_file;
 #[cfg(test)]
 mod testing;
 pub mod user_locks;
+pub mod user_variables;
+pub mod vars;
 pub mod waits;
 
+pub use diagnostics::Diagnostics;
+pub use locale::Locale;
 pub use place::Place;
+pub use statement_counts::{HandlerCounts, PlanCounts};
+pub use user_variables::{UserVariable, UserVariables};
+pub use vars::{AlterAlgorithm, SessionVars};

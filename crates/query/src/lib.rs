@@ -52,20 +52,20 @@ pub use cache::type_family;
 pub use database::{Database, LockedThing, Params};
 pub use explain::Question;
 pub use files::FileRules;
-pub use func::locale::Locale;
 pub use func::{SYS_CONFIG, regex_flags_of};
 pub use host::Host;
 pub use interrupt::{Interrupt, InterruptState};
 pub use keel_base::{SqlError, SqlResult};
-pub use keel_context::{Place, admission, result, user_locks, waits};
+pub use keel_context::{
+    AlterAlgorithm, Diagnostics, HandlerCounts, Locale, Place, PlanCounts, SessionVars, UserVariable,
+    admission, result, user_locks, waits,
+};
 use keel_context::{counts, interrupt, mdl, memory, sort, stack, temp_file};
 pub use memory::{Allowance, Room, WorkMemory, temporary_tables_max};
 pub use plan::{Dependency, Plan, StatementKind};
 pub use result::{Collect, ColumnMeta, Completion, ResultColumns, RowSink, RowView};
 pub use running::{Execution, Running};
-pub use session::{
-    AlterAlgorithm, Diagnostics, HandlerCounts, PlanCounts, Session, SessionVars, UserVariable,
-};
+pub use session::Session;
 pub use sort::{RowCursor, RowList};
 
 pub(crate) use database::engine_error;

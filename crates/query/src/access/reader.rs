@@ -9,6 +9,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
+use keel_context::statement_counts::HandlerCounts;
 use keel_sql::ast::{LockClause, LockWait};
 use keel_storage::{Isolation, LockMode, RangeEnd, Read, Scan, ScanRange, Txn, Wait};
 use keel_value::Value;
@@ -22,7 +23,7 @@ use crate::engine_error;
 use crate::expr::{EvalContext, Expr, Frame, RowSlot, walk};
 use crate::sequence;
 use crate::series::Rest;
-use crate::session::{HandlerCounts, Session};
+use crate::session::Session;
 use crate::sort::{Distinct, RowCursor, RowList};
 
 /// How a statement reads.

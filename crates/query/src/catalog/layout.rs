@@ -2,10 +2,9 @@
 
 use std::borrow::Cow;
 
+use keel_context::vars::SessionVars;
 use keel_sql::keyword::Kw;
 use keel_value::SqlMode;
-
-use crate::session::SessionVars;
 
 /// What a session wants of SHOW CREATE.
 #[derive(Debug, Clone, Copy)]

@@ -6,12 +6,12 @@
 //! carries a change out is decided elsewhere ([`super::alter`]).
 
 use keel_base::{SqlError, SqlResult, errors};
+use keel_context::vars::{AlterAlgorithm, SessionVars};
 use keel_sql::ast::{AlterAction, TableOption};
 use keel_value::{SqlType, TypeKind};
 
 use super::alter::Alteration;
 use crate::catalog::{ColumnDef, ColumnDefault, IndexKind, IndexRecord, KeyPart, TableRecord, names};
-use crate::session::{AlterAlgorithm, SessionVars};
 
 /// What a change costs, the cheapest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -2,6 +2,7 @@
 //! `sql_mode` refuses these, be it strict or not, a table gets such a column only while it is empty, and MariaDB copies it.
 
 use keel_base::SqlResult;
+use keel_context::vars::SessionVars;
 use keel_storage::{Read, ScanRange};
 use keel_value::convert::{Problem, Target};
 use keel_value::{SqlMode, TypeKind};
@@ -11,7 +12,7 @@ use super::online::quiet;
 use crate::Database;
 use crate::catalog::{ColumnDef, ColumnDefault, TableDef};
 use crate::engine_error;
-use crate::session::{Session, SessionVars};
+use crate::session::Session;
 
 impl Alteration {
     /// The first new column in which rows would show a zero date that is refused, with the word for its type and the date.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
+use keel_context::diagnostics::Attempts;
 use keel_sql::ast;
 use keel_storage::{Change, Changed};
 use keel_value::Value;
@@ -21,7 +22,7 @@ use crate::expr::{Frame, RowSlot};
 use crate::plan::Notes;
 use crate::result::{Completion, RowSink};
 use crate::select::check_hints;
-use crate::session::{Attempts, Session};
+use crate::session::Session;
 
 /// A planned DELETE.
 pub(crate) struct DeletePlan {

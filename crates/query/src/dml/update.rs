@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, code, errors};
+use keel_context::diagnostics::Attempts;
 use keel_sql::ast;
 use keel_storage::runtime::fiber;
 use keel_storage::{Change, Changed};
@@ -27,7 +28,7 @@ use crate::expr::{Frame, RowSlot};
 use crate::plan::Notes;
 use crate::result::Completion;
 use crate::select::check_hints;
-use crate::session::{Attempts, Session};
+use crate::session::Session;
 use crate::sort::Sorter;
 
 /// A planned UPDATE.

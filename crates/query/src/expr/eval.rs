@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 
 use keel_base::{SqlError, SqlResult, errors};
+use keel_context::user_variables::UserVariable;
 use keel_value::convert::{self, Problem};
 use keel_value::temporal::{DateRules, Moment, ParsedTime};
 use keel_value::types::Class;
@@ -20,7 +21,6 @@ use super::{
 use crate::bind::bytes_as_number;
 use crate::func::numeric::{extreme_of_numbers, is_extreme_of_texts};
 use crate::func::{datetime, json};
-use crate::session::UserVariable;
 
 impl<'s, 'f> EvalContext<'s, 'f> {
     /// Reports a warning; an error where the statement's warnings are errors.

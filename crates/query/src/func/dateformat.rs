@@ -1,13 +1,14 @@
 //! DATE_FORMAT, TIME_FORMAT and STR_TO_DATE: patterns of `%` and a letter.
 
 use keel_base::{SqlResult, errors};
+use keel_context::locale::Locale;
 use keel_value::collation::{Charset, convert};
 use keel_value::convert::printable_text;
 use keel_value::types::Class;
 use keel_value::{Date, DateTime, SqlMode, SqlType, Time, TypeKind, Value};
 
 use super::calendar::{self, DAY_MICROS};
-use super::locale::{self, Locale};
+use super::locale;
 use super::{Function, function, given, or_null, text_value};
 use crate::bind::BindContext;
 use crate::expr::typing::{self, string_type, text_chars};

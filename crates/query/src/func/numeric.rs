@@ -3,13 +3,14 @@
 use std::sync::LazyLock;
 
 use keel_base::{SqlResult, errors};
+use keel_context::locale::Locale;
 use keel_value::temporal::Interval;
 use keel_value::types::{Class, Format, NOT_FIXED};
 use keel_value::{DateTime, Decimal, SqlMode, SqlType, Time, TypeKind, Value, ValueRef};
 
 use super::away::{Pace, long};
 use super::datetime::{fraction_of, time_fraction_of};
-use super::locale::{self, Locale};
+use super::locale;
 use super::{Function, any_nullable, as_64_bits, cell_of, function, given, int, known_integer};
 use crate::bind::BindContext;
 use crate::expr::frame::Kept;

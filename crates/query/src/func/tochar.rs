@@ -3,11 +3,11 @@
 use std::fmt::Write;
 
 use keel_base::{SqlError, SqlResult, errors};
+use keel_context::locale::Locale;
 use keel_value::collation::{Charset, convert};
 use keel_value::types::{Class, Format};
 use keel_value::{DateTime, SqlType, Value, ValueRef};
 
-use super::locale::Locale;
 use super::{Function, function, given, known_text, text_value};
 use crate::bind::BindContext;
 use crate::expr::typing::{self, string_type, text_chars};

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
+use keel_context::user_variables::UserVariable;
 use keel_value::Value;
 
 use super::{Body, Limits, RowOutput, SelectPlan};
 use crate::access::{plain_read, read_mode};
 use crate::expr::Frame;
 use crate::result::{RowSink, RowView};
-use crate::session::{Session, UserVariable};
+use crate::session::Session;
 use crate::stack::with_room;
 
 /// Sends rows to a client.

@@ -1,10 +1,12 @@
 //! What a SELECT counts of the way it goes: how it reads its first table and the others, what it sorts, which temporary
 //! tables it fills. Counted for each run of a block, as `Select_...`, `Sort_...` and `Created_tmp_tables` show it.
 
+use keel_context::statement_counts::PlanCounts;
+
 use super::Block;
 use crate::access::AccessKind;
 use crate::join::Source;
-use crate::session::{PlanCounts, Session};
+use crate::session::Session;
 
 /// How the first table is read that is more than one row.
 #[derive(Clone, Copy, PartialEq, Eq)]

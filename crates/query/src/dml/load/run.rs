@@ -3,6 +3,7 @@
 use std::cell::OnceCell;
 
 use keel_base::{SqlError, SqlResult, errors};
+use keel_context::user_variables::UserVariable;
 use keel_value::{Date, TypeKind, Value};
 
 use super::super::assign::{Source, now_value, value_of};
@@ -16,7 +17,7 @@ use crate::expr::frame::Kept;
 use crate::expr::{Frame, RowSlot};
 use crate::files;
 use crate::result::{Completion, RowSink};
-use crate::session::{Session, UserVariable};
+use crate::session::Session;
 
 /// Runs a LOAD DATA.
 pub(crate) fn run(
