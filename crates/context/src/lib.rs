@@ -10,6 +10,7 @@
 pub mod admission;
 pub mod counts;
 pub mod diagnostics;
+pub mod engine_error;
 pub mod interrupt;
 pub mod locale;
 pub mod mdl;
@@ -28,6 +29,7 @@ pub mod vars;
 pub mod waits;
 
 pub use diagnostics::Diagnostics;
+pub use engine_error::engine_error;
 pub use locale::Locale;
 pub use place::Place;
 pub use statement_counts::{HandlerCounts, PlanCounts};

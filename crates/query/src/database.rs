@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use keel_base::{SqlError, SqlResult, errors};
+use keel_base::{SqlResult, errors};
 use keel_sql::Literal;
 use keel_sql::ast::{self, Statement};
 use keel_storage::Engine;
@@ -912,22 +912,4 @@ fn direct_kind(statement: &Statement) -> SqlResult<StatementKind> {
         Statement::Unsupported { what, .. } => return Err(errors::not_supported_yet(what)),
         _ => return Err(errors::not_supported_yet("this statement")),
     })
-}
-
-/// What a client sees of an engine's error.
-#[cold]
-pub(crate) fn engine_error(error: keel_storage::Error) -> SqlError {
-    use keel_storage::Error;
-    use keel_storage::fault::StoreError;
-    match error {
-        Error::Deadlock => errors::lock_deadlock(),
-        Error::LockWaitTimeout | Error::LockNotAvailable => errors::lock_wait_timeout(),
-        Error::Interrupted => errors::query_interrupted(),
-        Error::ReadOnly => errors::cant_execute_in_read_only_transaction(),
-        Error::TooLarge => errors::too_big_rowsize(8126),
-        Error::TreeChanged => errors::table_def_changed(),
-        Error::NotFound | Error::RecordChanged => errors::checkread("?"),
-        Error::Store(StoreError::DiskFull { file }) => errors::disk_full(file, "No space left on device"),
-        Error::Store(_) | Error::Ended => errors::get_errno(168, error, "InnoDB"),
-    }
 }

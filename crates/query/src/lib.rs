@@ -14,7 +14,6 @@ pub mod account;
 pub mod aggregate;
 pub mod bind;
 mod cache;
-pub mod catalog;
 mod checksum;
 mod database;
 mod ddl;
@@ -39,7 +38,6 @@ mod read_only;
 mod running;
 pub mod select;
 pub mod sequence;
-pub mod series;
 pub mod session;
 mod temporary;
 #[cfg(test)]
@@ -56,6 +54,7 @@ pub use func::{SYS_CONFIG, regex_flags_of};
 pub use host::Host;
 pub use interrupt::{Interrupt, InterruptState};
 pub use keel_base::{SqlError, SqlResult};
+pub use keel_catalog::{self as catalog, series};
 pub use keel_context::{
     AlterAlgorithm, Diagnostics, HandlerCounts, Locale, Place, PlanCounts, SessionVars, UserVariable,
     admission, result, user_locks, waits,
@@ -68,4 +67,4 @@ pub use running::{Execution, Running};
 pub use session::Session;
 pub use sort::{RowCursor, RowList};
 
-pub(crate) use database::engine_error;
+pub(crate) use keel_context::engine_error;

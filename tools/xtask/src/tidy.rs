@@ -21,7 +21,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sql", &["base"]),
     ("document", &["value", "runtime", "base"]),
     ("context", &["storage", "value", "base"]),
-    ("query", &["context", "document", "storage", "sql", "value", "base"]),
+    ("catalog", &["context", "storage", "sql", "value", "base"]),
+    ("query", &["catalog", "context", "document", "storage", "sql", "value", "base"]),
     ("wire", &["value", "base"]),
     ("server", &["query", "wire", "storage", "sql", "value", "runtime", "base"]),
     ("keel", &["server", "runtime", "base", "lab"]),
@@ -31,7 +32,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 const UNSAFE: &[&str] = &["base", "runtime", "storage"];
 
 /// Crates in which the outside world is reached through `keel-runtime` only.
-const SIMULATED: &[&str] = &["storage", "value", "document", "context", "sql", "query", "wire"];
+const SIMULATED: &[&str] = &["storage", "value", "document", "context", "catalog", "sql", "query", "wire"];
 
 /// Marks of what is not finished. In two parts, so that the list does not find itself.
 const UNFINISHED: [&str; 4] =

@@ -5,6 +5,7 @@
 //! prefixes of a key (leading columns) are points as well.
 
 use keel_base::SqlResult;
+use keel_catalog::{Holds, KeyRange};
 use keel_storage::runtime::fiber;
 use keel_value::key::KeyPart;
 use keel_value::types::Class;
@@ -16,34 +17,6 @@ use crate::expr::compare::shown;
 use crate::expr::{EvalContext, Expr, Frame, Node};
 use crate::select::Subquery;
 use crate::session::Session;
-
-/// A range of encoded keys.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct KeyRange {
-    /// First key in it; empty is the start of the tree.
-    pub lower: Vec<u8>,
-    /// First key beyond it; none is the end of the tree.
-    pub upper: Option<Vec<u8>>,
-    /// What keys it holds.
-    pub holds: Holds,
-    /// It begins behind a value, so that a locking read locks the gap before its first row whatever key that has: behind 3
-    /// comes 4, but also what is not there in between.
-    pub behind: bool,
-}
-
-/// What keys a range holds, which tells a locking read what to lock behind it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Holds {
-    /// Those between two values.
-    #[default]
-    Between,
-    /// Those that begin with single values.
-    Prefixes,
-    /// Those of single values of all the index's parts.
-    Points,
-    /// At most one: the whole key of a unique index, without NULL.
-    Row,
-}
 
 /// How ranges will be read.
 #[derive(Debug, Clone, Copy)]

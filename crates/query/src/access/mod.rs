@@ -24,10 +24,10 @@ use crate::expr::{Expr, Frame};
 use crate::select::Subquery;
 use crate::session::Session;
 
-pub use bounds::{Holds, KeyRange};
 pub(crate) use bounds::{Point, encode_point};
 pub use choose::{AccessChoice, AccessKind, AccessRequest, KeyOrder, choose, table_rows};
 pub(crate) use choose::{union_key_len, whole_key_len};
+pub use keel_catalog::{Holds, KeyRange};
 pub(crate) use reader::clustered_key;
 pub use reader::{ReadMode, TableReader, plain_read, read_mode};
 

@@ -5,17 +5,17 @@
 //! key in the same read mode, so that locking reads lock entry and row; where conditions are asked of entries first, the caller
 //! has them fetched.
 
-use std::ops::Bound;
 use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
+use keel_catalog::{Holds, KeyRange};
 use keel_context::statement_counts::HandlerCounts;
 use keel_sql::ast::{LockClause, LockWait};
-use keel_storage::{Isolation, LockMode, RangeEnd, Read, Scan, ScanRange, Txn, Wait};
+use keel_storage::{Isolation, LockMode, RangeEnd, Read, Scan, Txn, Wait};
 use keel_value::Value;
 use keel_value::row::Layout;
 
-use super::bounds::{self, Holds, KeyRange, Point, Reading};
+use super::bounds::{self, Point, Reading};
 use super::sieve::Sieve;
 use super::{AccessPath, PartCondition};
 use crate::catalog::{IndexDef, TableDef};
@@ -50,16 +50,6 @@ pub fn plain_read(session: &Session) -> Read {
         Read::FOR_SHARE
     } else {
         Read::Snapshot
-    }
-}
-
-impl KeyRange {
-    /// As the engine takes it.
-    pub fn as_scan(&self, reverse: bool) -> ScanRange<'_> {
-        let lower =
-            if self.lower.is_empty() { Bound::Unbounded } else { Bound::Included(self.lower.as_slice()) };
-        let upper = self.upper.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-        ScanRange { lower, upper, reverse }
     }
 }
 

@@ -11,82 +11,28 @@
 //! 3. Who writes the row holds `Sequence::gate`, and has the state out of memory meanwhile: others wait for the gate.
 //! 4. Where CACHE is small, who writes the row takes as many values as sessions wait for some, so that they share the log's write.
 
-mod shape;
-mod values;
-
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use keel_base::{SqlError, SqlResult, errors};
 use keel_sql::ast::{Expr, ObjectName, SequenceCall, SequenceOp, VarScope};
-use keel_storage::runtime::wait::WaitEvent;
 use keel_storage::{OnDuplicate, Read, ScanRange, Txn, TxnOptions};
 use keel_value::row::{self, RowRef};
 use keel_value::{SqlType, Value};
-use parking_lot::Mutex;
 
 use crate::catalog::TableDef;
 use crate::engine_error;
-use crate::mdl::{Owned, TableLock};
+use crate::mdl::Owned;
 use crate::session::Session;
 
-pub(crate) use shape::{OPTION, check_shape, columns};
-pub use values::Values;
-pub(crate) use values::{State, Taken};
+pub use keel_catalog::sequence::Values;
+pub(crate) use keel_catalog::sequence::{OPTION, Sequence, State, Taken, Wanting, check_shape, columns};
 
 /// The key of a sequence's row when it is made.
 const FIRST_KEY: [u8; 8] = 1u64.to_be_bytes();
 /// Most values that are taken from the row at once for sessions that wait.
 const WAITERS_MAX: usize = 1000;
-
-/// What memory knows of a sequence.
-pub(crate) struct Sequence {
-    /// Held by who writes the row.
-    gate: Arc<TableLock>,
-    /// None before its first use, and while somebody holds the gate.
-    state: Mutex<Option<State>>,
-    /// Sessions that want a value and found none.
-    wanting: AtomicUsize,
-}
-
-impl Default for Sequence {
-    fn default() -> Sequence {
-        Sequence {
-            gate: Arc::new(TableLock::new(WaitEvent::RowLock)),
-            state: Mutex::default(),
-            wanting: AtomicUsize::new(0),
-        }
-    }
-}
-
-/// A session at the gate, counted.
-struct Wanting<'s>(&'s AtomicUsize);
-
-impl<'s> Wanting<'s> {
-    fn among(count: &'s AtomicUsize) -> Wanting<'s> {
-        count.fetch_add(1, Ordering::Relaxed);
-        Wanting(count)
-    }
-}
-
-impl Drop for Wanting<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-impl Sequence {
-    /// Forgets the values that lie in memory.
-    pub fn forget(&self) {
-        *self.state.lock() = None;
-    }
-
-    /// A value that lies in memory.
-    fn take(&self) -> Option<i64> {
-        self.state.lock().as_mut()?.take()
-    }
-}
 
 /// A call of a sequence in a bound expression.
 #[derive(Clone)]

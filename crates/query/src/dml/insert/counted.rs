@@ -15,7 +15,7 @@ use crate::session::Session;
 impl Work<'_> {
     pub(super) fn count_on(&mut self, session: &mut Session, table: &Arc<TableDef>) -> SqlResult<()> {
         let Some(auto) = table.auto_increment else { return Ok(()) };
-        let step = Step::of(session);
+        let step = Step::of(&session.vars);
         if let Some(made) = self.auto.made.take() {
             self.auto.first.get_or_insert(made);
             AutoValues::hand_out(session, table, made)?;
@@ -64,7 +64,7 @@ impl Work<'_> {
         let table = &self.plan.table;
         let Some(auto) = table.auto_increment else { return Ok(()) };
         self.auto.next_row();
-        let step = Step::of(session);
+        let step = Step::of(&session.vars);
         let asked = match self.values[auto.column].as_ref() {
             ValueRef::Null => true,
             ValueRef::Int(0) | ValueRef::UInt(0) => {

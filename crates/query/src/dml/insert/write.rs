@@ -182,7 +182,7 @@ impl Work<'_> {
                 self.counts.displaced += 1;
                 if let Some(auto) = table.auto_increment {
                     let value = RowRef::new(&table.layout, &self.row).get(auto.column);
-                    let raised = rows::raise_auto_increment(table, value, Step::of(session))?;
+                    let raised = rows::raise_auto_increment(table, value, Step::of(&session.vars))?;
                     // Of a query's rows only those count that are new.
                     if !matches!(self.plan.rows, Rows::Query { .. }) {
                         self.auto.explicit = raised;

@@ -121,7 +121,7 @@ impl Access {
     }
 
     /// Equal for sessions that may do the same under this version of the accounts.
-    pub(crate) fn stamp(&mut self, accounts: &Accounts, default: Option<&str>) -> u64 {
+    pub fn stamp(&mut self, accounts: &Accounts, default: Option<&str>) -> u64 {
         if self.stamp == 0 || self.stamp_version != accounts.version {
             self.stamp_version = accounts.version;
             self.stamp = stamp_of(Identity {

@@ -12,6 +12,9 @@
 //!    the counter of the clustered tree.
 //! 4. A foreign key stands with the child; a catalog knows by name who refers to whom ([`Catalog::references_to`]).
 
+#![forbid(unsafe_code)]
+
+pub mod account;
 pub mod check;
 pub mod codec;
 pub mod counter;
@@ -19,9 +22,12 @@ mod density;
 mod digest;
 mod entry;
 mod foreign;
+pub mod key_range;
 pub mod layout;
 pub mod names;
 pub mod record;
+pub mod sequence;
+pub mod series;
 pub mod show_create;
 pub mod store;
 mod table;
@@ -39,13 +45,14 @@ use crate::account::Accounts;
 
 pub use entry::EntryShape;
 pub use foreign::{ForeignAction, ForeignKey};
+pub use key_range::{Holds, KeyRange};
 pub use record::{IndexRecord, TableRecord};
-pub(crate) use table::Shared;
+pub use table::Shared;
 pub use table::{
     AutoIncrement, ColumnDef, ColumnDefault, Generated, IndexDef, IndexKind, IndexOptions, KeyPart, TableDef,
     TableOptions,
 };
-pub(crate) use temporary::{MAKING, TableSet};
+pub use temporary::{MAKING, TableSet};
 pub use view::{CheckOption, View, ViewAlgorithm, ViewRecord};
 
 /// One version of everything that DDL can change.
@@ -154,12 +161,12 @@ impl Catalog {
     }
 
     /// Whether the session's statement makes this table.
-    pub(crate) fn makes(&self, table: &Arc<TableDef>) -> bool {
+    pub fn makes(&self, table: &Arc<TableDef>) -> bool {
         self.temporary.as_ref().is_some_and(|tables| tables.makes(table))
     }
 
     /// Whether it is as one session sees it.
-    pub(crate) fn is_of_session(&self) -> bool {
+    pub fn is_of_session(&self) -> bool {
         self.temporary.is_some()
     }
 
@@ -169,7 +176,7 @@ impl Catalog {
     }
 
     /// As a session sees it that has temporary tables.
-    pub(crate) fn with_temporary(&self, tables: Arc<TableSet>, version: u64) -> Catalog {
+    pub fn with_temporary(&self, tables: Arc<TableSet>, version: u64) -> Catalog {
         Catalog { version, temporary: Some(tables), ..self.clone() }
     }
 

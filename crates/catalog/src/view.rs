@@ -7,7 +7,7 @@ use keel_base::{SqlResult, errors};
 use keel_sql::ast::{Query, Statement};
 use keel_value::CollationId;
 
-use crate::mdl::TableLock;
+use keel_context::mdl::TableLock;
 
 /// ALGORITHM: how a view is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,7 +94,7 @@ pub struct View {
     /// What is kept of it.
     pub record: ViewRecord,
     /// Guards it against definitions while statements use it; stays when its definition changes.
-    pub(crate) lock: Arc<TableLock>,
+    pub lock: Arc<TableLock>,
     query: OnceLock<SqlResult<Arc<Query>>>,
 }
 
@@ -107,7 +107,7 @@ impl std::ops::Deref for View {
 
 impl View {
     /// A view of a record; `lock` is that of its name.
-    pub(crate) fn new(record: ViewRecord, lock: Arc<TableLock>) -> View {
+    pub fn new(record: ViewRecord, lock: Arc<TableLock>) -> View {
         View { record, lock, query: OnceLock::new() }
     }
 

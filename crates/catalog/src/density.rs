@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use std::ops::Bound;
 
 use super::IndexDef;
-use crate::engine_error;
+use keel_context::engine_error;
 
 /// Keys looked at in an index.
 const SAMPLES: usize = 8;
@@ -20,7 +20,7 @@ const DRIFT: f64 = 1.5;
 
 /// What is known of a table's indexes, by their trees. One entry per index.
 #[derive(Default)]
-pub(crate) struct Densities(Mutex<HashMap<TreeId, Sampled>>);
+pub struct Densities(Mutex<HashMap<TreeId, Sampled>>);
 
 struct Sampled {
     /// Rows of the table at the time.

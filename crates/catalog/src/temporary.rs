@@ -8,7 +8,7 @@ use super::TableDef;
 
 /// Tables by name; few, so that a copy costs little.
 #[derive(Clone, Default)]
-pub(crate) struct TableSet {
+pub struct TableSet {
     /// By the table's name those of all databases.
     tables: HashMap<Arc<str>, Vec<Arc<TableDef>>>,
     len: usize,
@@ -17,7 +17,7 @@ pub(crate) struct TableSet {
 }
 
 /// The name of the table in the making, which no table can have.
-pub(crate) const MAKING: &str = "\0";
+pub const MAKING: &str = "\0";
 
 impl TableSet {
     /// The table of that name in that database.

@@ -12,10 +12,10 @@ use super::check::CheckConstraint;
 use super::counter::{Counter, Counting};
 use super::density::Densities;
 use super::{EntryShape, ForeignKey};
-use crate::engine_error;
-use crate::mdl::TableLock;
 use crate::sequence::Sequence;
 use crate::series::Series;
+use keel_context::engine_error;
+use keel_context::mdl::TableLock;
 
 /// A table, real or virtual. Immutable; DDL makes a new one with a greater `version`.
 pub struct TableDef {
@@ -52,18 +52,18 @@ pub struct TableDef {
     /// Seconds since 1970 when it was created.
     pub created: i64,
     /// The engine that keeps it; none for virtual tables.
-    pub(crate) engine: Option<Arc<Engine>>,
+    pub engine: Option<Arc<Engine>>,
     /// What outlives a change of the definition.
-    pub(crate) shared: Arc<Shared>,
+    pub shared: Arc<Shared>,
     /// What memory knows of it where it is a sequence.
-    pub(crate) sequence: Option<Box<Sequence>>,
+    pub sequence: Option<Box<Sequence>>,
     /// Its numbers, where its rows are nothing else.
-    pub(crate) series: Option<Series>,
+    pub series: Option<Series>,
 }
 
 /// State of a table that stays when its definition changes.
 #[derive(Default)]
-pub(crate) struct Shared {
+pub struct Shared {
     /// Guards the table against DDL while statements use it.
     pub lock: Arc<TableLock>,
     /// AUTO_INCREMENT.
@@ -250,14 +250,14 @@ pub struct KeyPart {
 
 impl TableDef {
     /// Where AUTO_INCREMENT values come from, if the table has such a column.
-    pub(crate) fn counting(&self) -> Option<Counting<'_>> {
+    pub fn counting(&self) -> Option<Counting<'_>> {
         let index = &self.indexes[self.auto_increment?.index];
         let key = index.encoders.first();
         Some(Counting { key, ..self.counting_in(&self.shared.auto_increment, index.entries()) })
     }
 
     /// Where hidden row numbers come from.
-    pub(crate) fn row_counting(&self) -> Counting<'_> {
+    pub fn row_counting(&self) -> Counting<'_> {
         self.counting_in(&self.shared.row_number, self.rows())
     }
 
@@ -444,7 +444,7 @@ impl TableDef {
     }
 
     /// Makes a virtual table one of consecutive numbers, whose one column is its primary key.
-    pub(crate) fn make_series(&mut self, series: Series, column: ColumnDef) {
+    pub fn make_series(&mut self, series: Series, column: ColumnDef) {
         let part = KeyPart { column: 0, prefix: None, descending: series.falls };
         let encoder = key::KeyPart {
             descending: series.falls,
@@ -484,7 +484,7 @@ impl TableDef {
     }
 
     /// What memory knows of it; only asked of sequences.
-    pub(crate) fn sequence(&self) -> &Sequence {
+    pub fn sequence(&self) -> &Sequence {
         self.sequence.as_deref().expect("a plan calls sequences only")
     }
 
@@ -549,12 +549,12 @@ impl IndexDef {
 }
 
 /// The layout of rows whose places are the columns in their order.
-pub(crate) fn layout_of(columns: &[ColumnDef]) -> Arc<Layout> {
+pub fn layout_of(columns: &[ColumnDef]) -> Arc<Layout> {
     layout_with(columns, &[])
 }
 
 /// The layout of rows with these places, where there are some.
-pub(crate) fn layout_with(columns: &[ColumnDef], slots: &[Slot]) -> Arc<Layout> {
+pub fn layout_with(columns: &[ColumnDef], slots: &[Slot]) -> Arc<Layout> {
     let columns = columns
         .iter()
         .map(|c| row::Column { ty: c.ty.clone(), nullable: c.nullable, default: c.added_with.clone() })

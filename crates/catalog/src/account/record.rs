@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::auth::Auth;
 use super::{Account, Granted, Lifetime, Limits, Privileges, Proxied, Require, TableGrants};
-use crate::catalog::codec::{Reader, Writer};
+use crate::codec::{Reader, Writer};
 
 /// The first octet of the keys.
 pub const KEY: u8 = 4;

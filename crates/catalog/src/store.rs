@@ -19,13 +19,13 @@ use super::table::Shared;
 use super::view::{View, ViewRecord};
 use super::{Catalog, Schema, TableDef};
 use crate::account::{Accounts, record};
-use crate::engine_error;
+use keel_context::engine_error;
 
 /// The note that the engine keeps with the catalog's tree.
-pub(crate) const CATALOG_NOTE: &[u8] = b"catalog";
+pub const CATALOG_NOTE: &[u8] = b"catalog";
 
 /// The first octet of keys that name tables whose rows are on their way.
-pub(crate) const UNFINISHED: u8 = 5;
+pub const UNFINISHED: u8 = 5;
 
 /// Databases that a new server has.
 const FIRST_SCHEMAS: [&str; 2] = ["mysql", "test"];
@@ -149,12 +149,12 @@ impl CatalogTree {
     }
 
     /// Writes a record of another kind.
-    pub(crate) fn put_raw(&self, txn: &mut Txn, key: &[u8], record: &[u8]) -> SqlResult<()> {
+    pub fn put_raw(&self, txn: &mut Txn, key: &[u8], record: &[u8]) -> SqlResult<()> {
         self.put(txn, key, record)
     }
 
     /// Removes one.
-    pub(crate) fn remove_raw(&self, txn: &mut Txn, key: &[u8]) -> SqlResult<()> {
+    pub fn remove_raw(&self, txn: &mut Txn, key: &[u8]) -> SqlResult<()> {
         txn.delete(&self.tree, key).map_err(engine_error)
     }
 
@@ -197,17 +197,19 @@ fn unfinished_key(schema: &str, name: &str) -> Vec<u8> {
 }
 
 /// The names in the key of what is in a database.
-pub(crate) fn read_names(names: &[u8]) -> SqlResult<(&str, &str)> {
+pub fn read_names(names: &[u8]) -> SqlResult<(&str, &str)> {
     let names = std::str::from_utf8(names).map_err(|_| damaged())?;
     names.split_once('\0').ok_or_else(damaged)
 }
 
-pub(crate) fn read_view(names: &[u8], row: &[u8]) -> SqlResult<ViewRecord> {
+/// The view that a record describes; an error where the record is damaged.
+pub fn read_view(names: &[u8], row: &[u8]) -> SqlResult<ViewRecord> {
     let (schema, name) = read_names(names)?;
     codec::decode_view(schema, name, row).ok_or_else(damaged)
 }
 
-pub(crate) fn read_table(names: &[u8], row: &[u8]) -> SqlResult<TableRecord> {
+/// The table that a record describes; an error where the record is damaged.
+pub fn read_table(names: &[u8], row: &[u8]) -> SqlResult<TableRecord> {
     let (schema, name) = read_names(names)?;
     codec::decode_table(schema, name, row).ok_or_else(damaged)
 }
@@ -241,6 +243,7 @@ pub fn table_note(id: u64) -> Vec<u8> {
     format!("table {id}").into_bytes()
 }
 
-pub(crate) fn is_of_table(note: &[u8]) -> bool {
+/// Whether a note is about a table.
+pub fn is_of_table(note: &[u8]) -> bool {
     note.starts_with(b"table ")
 }

@@ -5,8 +5,8 @@
 
 use keel_value::{SqlType, ValueRef, key};
 
-use crate::access::KeyRange;
-use crate::catalog::{ColumnDef, TableDef};
+use crate::key_range::KeyRange;
+use crate::{ColumnDef, TableDef};
 
 /// The numbers of such a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,7 +148,7 @@ fn place(octets: &[u8], falls: bool) -> u128 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::Holds;
+    use crate::key_range::Holds;
 
     fn numbers(name: &str, range: &KeyRange, reverse: bool) -> Vec<u64> {
         parse(name).expect("a series").within(range, reverse).collect()

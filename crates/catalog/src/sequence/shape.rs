@@ -3,17 +3,17 @@
 use keel_base::{SqlResult, errors};
 use keel_value::{SqlType, TypeKind};
 
-use crate::catalog::{ColumnDef, TableOptions, TableRecord, names};
+use crate::{ColumnDef, TableOptions, TableRecord, names};
 
 /// The table option that makes a table a sequence.
-pub(crate) const OPTION: &str = "SEQUENCE";
+pub const OPTION: &str = "SEQUENCE";
 
 const STARTED: &str = "start value when sequences is created or value if RESTART is used";
 const CYCLES: &str =
     "0 if no cycles are allowed, 1 if the sequence should begin a new cycle when maximum_value is passed";
 
 /// The columns of every sequence.
-pub(crate) fn columns() -> Vec<ColumnDef> {
+pub fn columns() -> Vec<ColumnDef> {
     let signed = || SqlType::bigint().with_length(21);
     let column = |name: &str, ty: SqlType, comment: &str| ColumnDef {
         comment: comment.to_string(),
@@ -39,7 +39,7 @@ impl TableOptions {
 }
 
 /// 4086 where a table that is to be a sequence cannot be one.
-pub(crate) fn check_shape(record: &TableRecord) -> SqlResult<()> {
+pub fn check_shape(record: &TableRecord) -> SqlResult<()> {
     let wanted = columns();
     let invalid =
         |reason: &str| Err(errors::sequence_invalid_table_structure(&record.schema, &record.name, reason));

@@ -11,8 +11,8 @@ use keel_storage::{CountOf, Engine, TreeHandle};
 use keel_value::ValueRef;
 use keel_value::key::KeyPart;
 
-use crate::engine_error;
-use crate::session::Session;
+use keel_context::SessionVars;
+use keel_context::engine_error;
 
 /// The greatest value handed out or stored so far, and in memory what InnoDB passes over behind it.
 pub struct Counter {
@@ -172,7 +172,7 @@ impl Counting<'_> {
 }
 
 /// A value of an AUTO_INCREMENT column, where it is one that counts.
-pub(crate) fn counted(value: ValueRef<'_>) -> Option<u64> {
+pub fn counted(value: ValueRef<'_>) -> Option<u64> {
     match value {
         ValueRef::Int(v) if v > 0 => Some(v as u64),
         ValueRef::UInt(v) => Some(v),
@@ -207,8 +207,7 @@ impl Step {
     pub const ONE: Step = Step { increment: 1, offset: 1 };
 
     /// As the session says.
-    pub fn of(session: &Session) -> Step {
-        let vars = &session.vars;
+    pub fn of(vars: &SessionVars) -> Step {
         Step { increment: vars.auto_increment_increment, offset: vars.auto_increment_offset }
     }
 

@@ -78,7 +78,7 @@ impl IndexRecord {
 
 impl IndexRecord {
     /// Its entries will be made anew, in this tree.
-    pub(crate) fn set_new_tree(&mut self, tree: TreeId) {
+    pub fn set_new_tree(&mut self, tree: TreeId) {
         self.tree_id = tree;
         self.lean = true;
     }
@@ -89,7 +89,7 @@ const GONE_MAX: usize = 64;
 
 impl TableRecord {
     /// The places of rows, also where they are the columns in their order.
-    pub(crate) fn all_slots(&self) -> Vec<Slot> {
+    pub fn all_slots(&self) -> Vec<Slot> {
         match self.slots.is_empty() {
             true => (0..self.columns.len()).map(Slot::Column).collect(),
             false => self.slots.clone(),
@@ -97,7 +97,7 @@ impl TableRecord {
     }
 
     /// Gives it the places of rows; false if these have become too many.
-    pub(crate) fn set_slots(&mut self, slots: Vec<Slot>) -> bool {
+    pub fn set_slots(&mut self, slots: Vec<Slot>) -> bool {
         let in_order = slots.iter().enumerate().all(|(number, slot)| *slot == Slot::Column(number));
         let gone = slots.iter().filter(|slot| matches!(slot, Slot::Gone(..))).count();
         self.slots = if in_order { Vec::new() } else { slots };
@@ -118,7 +118,7 @@ impl TableRecord {
     }
 
     /// Gives it new trees, for new rows.
-    pub(crate) fn make_trees(&mut self, mut make: impl FnMut() -> SqlResult<TreeId>) -> SqlResult<()> {
+    pub fn make_trees(&mut self, mut make: impl FnMut() -> SqlResult<TreeId>) -> SqlResult<()> {
         self.tree_id = make()?;
         self.slots.clear();
         let clustered = self.clustered();
@@ -132,7 +132,7 @@ impl TableRecord {
     }
 
     /// Opens its trees and works out what statements need.
-    pub(crate) fn open(self, engine: &Arc<Engine>, shared: Arc<Shared>) -> SqlResult<TableDef> {
+    pub fn open(self, engine: &Arc<Engine>, shared: Arc<Shared>) -> SqlResult<TableDef> {
         let handle = |id: TreeId| -> SqlResult<Option<TreeHandle>> {
             let missing = || errors::get_errno(194, "Tablespace is missing for a table", "InnoDB");
             engine.tree(id).map(Some).ok_or_else(missing)

@@ -76,7 +76,7 @@ impl Privileges {
     /// What ALL PRIVILEGES ON *.* gives, GRANT OPTION included.
     pub const ALL: Privileges = Privileges((1 << 39) - 1);
     /// What no account has: whoever wants it is asked in full.
-    pub(crate) const NOBODYS: Privileges = Privileges(1 << 63);
+    pub const NOBODYS: Privileges = Privileges(1 << 63);
     /// What can be granted on a column.
     pub const OF_COLUMN: Privileges =
         Privileges(Self::SELECT.0 | Self::INSERT.0 | Self::UPDATE.0 | Self::REFERENCES.0);

@@ -32,7 +32,7 @@ pub struct Values {
 }
 
 /// Increment and offset of the server, for INCREMENT 0.
-pub(crate) type ServerStep = (i64, i64);
+pub type ServerStep = (i64, i64);
 
 impl Values {
     /// What CREATE SEQUENCE makes of its options.
@@ -155,7 +155,7 @@ fn greatest(falls: bool) -> i64 {
 
 /// A sequence in memory.
 #[derive(Debug, Clone)]
-pub(crate) struct State {
+pub struct State {
     /// The key of the row.
     pub key: Vec<u8>,
     /// The row as it is kept.
@@ -170,7 +170,7 @@ pub(crate) struct State {
 
 /// What asking for a value came to.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Taken {
+pub enum Taken {
     /// A value; the row has changed.
     Value(i64),
     /// There are no more.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use keel_context::vars::SessionVars;
+use keel_context::SessionVars;
 use keel_sql::keyword::Kw;
 use keel_value::SqlMode;
 
