@@ -7,6 +7,7 @@ use keel_sql::ast::{ByteStr, Literal, LiteralValue};
 use keel_sql::{LiteralCell, TemporalCheck, TemporalLiteral};
 use keel_value::collation::{self, Charset};
 use keel_value::convert;
+use keel_value::decimal::MAX_PRECISION;
 use keel_value::types::Format;
 use keel_value::{Cell, CollationId, Decimal, SqlMode, SqlType, TypeKind, Value, ValueRef};
 
@@ -47,12 +48,14 @@ fn integer(value: u64) -> (Value, SqlType) {
     }
 }
 
-/// A number with a point, or one too long for an integer. Where DECIMAL has too few digits for it, DOUBLE has its size.
+/// A number with a point, or one too long for an integer. One that is too long for any decimal is the greatest of 65 digits.
 fn decimal(text: &str) -> SqlResult<(Value, SqlType)> {
     let Some(value) = Decimal::parse(text.as_bytes()) else {
-        let wrong = || errors::illegal_value_for_type("DECIMAL", text);
-        let real = text.parse::<f64>().ok().filter(|real| real.is_finite()).ok_or_else(wrong)?;
-        return Ok((Value::Double(real), SqlType::double().with_length(float_length(real))));
+        if !is_overlong(text) {
+            return Err(errors::illegal_value_for_type("DECIMAL", text));
+        }
+        let bound = Decimal::max_value(MAX_PRECISION, 0);
+        return Ok((Value::Decimal(bound), SqlType::decimal(MAX_PRECISION, 0)));
     };
     let fraction = text.split_once('.').map_or(0, |(_, f)| f.len()).min(38) as u8;
     let whole = text.split('.').next().unwrap_or("").trim_start_matches('0').len() as u32;
@@ -61,6 +64,11 @@ fn decimal(text: &str) -> SqlResult<(Value, SqlType)> {
     let digits = if whole == 0 { u32::from(written > 0) } else { whole };
     let precision = (digits + u32::from(fraction)).max(1);
     Ok((Value::Decimal(value), SqlType::decimal(precision, fraction)))
+}
+
+/// Whether the text of a decimal has more digits before the point than a value holds.
+fn is_overlong(text: &str) -> bool {
+    Decimal::parse_prefix(text.as_bytes()).is_some_and(|parsed| parsed.overflow)
 }
 
 fn float_length(value: f64) -> u32 {
@@ -262,12 +270,17 @@ impl Binder<'_> {
             && !literals[index as usize].fixed
             && !self.pins_literals
             && !(self.pins_decimals && matches!(literal.value, LiteralValue::Decimal(_)))
-            && !has_unshown_digits(&value, &ty)
+            && !is_long(&value, &ty)
         {
             let derivation = if ty.is_string() { Derivation::Coercible } else { Derivation::Numeric };
             return Ok(Expr { node: Node::Param(index), ty, nullable: false, derivation });
         }
         self.pin(literal);
+        if let LiteralValue::Decimal(text) = &literal.value
+            && is_overlong(text)
+        {
+            self.odd_lengths.push(errors::data_overflow("", "DECIMAL"));
+        }
         // MariaDB takes a date with zero parts for one that may be NULL.
         let is_zero = match &value {
             Value::Date(date) => !date.is_real(),
@@ -293,9 +306,9 @@ impl Binder<'_> {
     }
 }
 
-/// Whether a decimal has more digits behind the point than its type, which count in types of expressions.
-fn has_unshown_digits(value: &Value, ty: &SqlType) -> bool {
-    matches!(value, Value::Decimal(number) if number.scale() > ty.decimals)
+/// Whether a decimal has more digits than a column, or more behind the point than its type: they count in types of expressions.
+fn is_long(value: &Value, ty: &SqlType) -> bool {
+    matches!(value, Value::Decimal(number) if number.scale() > ty.decimals || ty.length >= MAX_PRECISION)
 }
 
 /// Literals whose value alone, and not their form, makes the plan.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use keel_base::{SqlError, SqlResult, TreeId, code, errors};
 use keel_sql::ast::{self, ByteStr, ColumnKey, KeyDef, KeyKind, KeyOptions, ObjectName, TableOption};
 use keel_value::collation::Charset;
+use keel_value::decimal::MAX_PRECISION;
 use keel_value::types::Format;
 use keel_value::{CollationId, SqlMode, SqlType, TypeKind, Value};
 
@@ -755,6 +756,7 @@ pub(super) fn storable(ty: &SqlType) -> SqlType {
             blob_of(u64::from(ty.length.max(kind.length)), ty.collation)
         }
         _ if ty.is_string() => ty.with_decimals(0),
+        TypeKind::Decimal => ty.clone().with_length(ty.length.min(MAX_PRECISION)),
         kind if ty.is_fixed() => SqlType::new(kind),
         _ => ty,
     }

@@ -1,4 +1,5 @@
-//! DECIMAL: exact numbers of up to 65 digits, with the scales and roundings of MariaDB's decimal library.
+//! DECIMAL: exact numbers of up to 65 digits, with the scales and roundings of MariaDB's decimal library. Columns have 65 digits
+//! at most; values have nine words of nine digits, of which the digits before and behind the point share none.
 //!
 //! 1. A value is `digits / 10^scale` with a sign; zero is never negative. Equal numbers of different scale are equal.
 //! 2. Types hold at most [`MAX_SCALE`] digits after the point; a quotient or product may carry more until its
@@ -23,22 +24,32 @@ pub const MAX_PRECISION: u32 = 65;
 /// The most digits after the point that a DECIMAL type declares.
 pub const MAX_SCALE: u8 = 38;
 
-/// Limbs of the magnitude: 224 bits hold 67 digits.
-const LIMBS: usize = 7;
+/// Words of a value.
+const WORDS: u32 = 9;
+/// Digits of a word.
+const WORD_DIGITS: u32 = 9;
+/// The most digits of a value.
+const DIGITS_MAX: u32 = WORDS * WORD_DIGITS;
 
-/// A decimal number of up to 65 digits.
+/// Limbs of the magnitude: 81 digits are 270 bits.
+const LIMBS: usize = 9;
+/// Limbs of which a value keeps all bits.
+const WHOLE_LIMBS: usize = 8;
+
+/// A decimal number of up to 81 digits.
 #[derive(Clone, Copy)]
-#[repr(C, align(8))]
+#[repr(C)]
 pub struct Decimal {
-    mag: [u32; LIMBS],
+    mag: [u32; WHOLE_LIMBS],
+    /// The last limb, of which 14 bits are used.
+    top: u16,
     scale: u8,
     /// 1 of a negative number, else 0. No bool: an enum would keep its tag in it, and a decimal within would be copied in
     /// pieces of odd sizes, each of which waits for the last one to be stored.
     sign: u8,
-    unused: u16,
 }
 
-/// The result needs more than 65 digits.
+/// The result needs more words than a value has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Overflow;
 
@@ -68,8 +79,14 @@ impl Decimal {
     pub const ZERO: Decimal = Decimal::of([0; LIMBS], 0, false);
 
     #[inline]
-    const fn of(mag: [u32; LIMBS], scale: u8, negative: bool) -> Decimal {
-        Decimal { mag, scale, sign: negative as u8, unused: 0 }
+    const fn of(limbs: [u32; LIMBS], scale: u8, negative: bool) -> Decimal {
+        let [a, b, c, d, e, f, g, h, top] = limbs;
+        Decimal { mag: [a, b, c, d, e, f, g, h], top: top as u16, scale, sign: negative as u8 }
+    }
+
+    fn limbs(&self) -> [u32; LIMBS] {
+        let [a, b, c, d, e, f, g, h] = self.mag;
+        [a, b, c, d, e, f, g, h, self.top as u32]
     }
 
     /// The same magnitude with a sign.
@@ -98,17 +115,16 @@ impl Decimal {
         Decimal::of(mag, scale, negative && digits != 0)
     }
 
-    /// Takes a wide magnitude; digits after the point that leave 65 digits are cut off.
+    /// Takes a wide magnitude; digits after the point for which there is no word are cut off.
     fn from_wide(negative: bool, mut digits: Wide, mut scale: u32) -> Result<Decimal, Overflow> {
-        let excess = digits.digits().saturating_sub(MAX_PRECISION);
-        if excess > scale {
+        let whole = digits.digits().saturating_sub(scale);
+        if whole > DIGITS_MAX {
             return Err(Overflow);
         }
-        digits.div_pow10(excess);
-        scale -= excess;
-        if scale > MAX_PRECISION {
-            digits.div_pow10(scale - MAX_PRECISION);
-            scale = MAX_PRECISION;
+        let room = fraction_room(whole);
+        if scale > room {
+            digits.div_pow10(scale - room);
+            scale = room;
         }
         let mut mag = [0; LIMBS];
         mag.copy_from_slice(&digits.0[..LIMBS]);
@@ -116,13 +132,13 @@ impl Decimal {
     }
 
     fn wide(&self) -> Wide {
-        Wide::from_limbs(&self.mag)
+        Wide::from_limbs(&self.limbs())
     }
 
     /// The magnitude where it fits 128 bits.
     #[inline]
     fn small(&self) -> Option<u128> {
-        if self.mag[4] | self.mag[5] | self.mag[6] != 0 {
+        if self.mag[4] | self.mag[5] | self.mag[6] | self.mag[7] | u32::from(self.top) != 0 {
             return None;
         }
         let low = u128::from(self.mag[0]) | u128::from(self.mag[1]) << 32;
@@ -150,7 +166,7 @@ impl Decimal {
     /// Whether the value is zero.
     #[inline]
     pub fn is_zero(&self) -> bool {
-        self.mag == [0; LIMBS]
+        self.mag == [0; WHOLE_LIMBS] && self.top == 0
     }
 
     /// Whether the value is below zero.
@@ -169,12 +185,12 @@ impl Decimal {
 
     /// Negated.
     pub fn neg(&self) -> Decimal {
-        Decimal::of(self.mag, self.scale, !self.is_negative() && !self.is_zero())
+        self.signed(!self.is_negative() && !self.is_zero())
     }
 
     /// Without its sign.
     pub fn abs(&self) -> Decimal {
-        Decimal::of(self.mag, self.scale, false)
+        self.signed(false)
     }
 
     /// Sum; its scale is the larger of both.
@@ -188,6 +204,9 @@ impl Decimal {
             };
             return Ok(Decimal::from_parts(negative, digits, scale));
         }
+        if self.is_negative() == other.is_negative() && self.may_carry(other) {
+            return Err(Overflow);
+        }
         let (a, b) = (self.wide_at(scale), other.wide_at(scale));
         let (negative, digits) = match (self.is_negative() == other.is_negative(), a >= b) {
             (true, _) => (self.is_negative(), a.add(&b)),
@@ -195,6 +214,25 @@ impl Decimal {
             (false, false) => (other.is_negative(), b.sub(&a)),
         };
         Decimal::from_wide(negative, digits, u32::from(scale))
+    }
+
+    /// Digits before the point.
+    fn whole_digits(&self) -> u32 {
+        self.digit_count().saturating_sub(u32::from(self.scale))
+    }
+
+    /// Whether MariaDB keeps a word for the carry of a sum, and has none left.
+    fn may_carry(&self, other: &Decimal) -> bool {
+        const LAST: u32 = 10u32.pow(WORD_DIGITS) - 1;
+        let first_word = |number: &Decimal| {
+            if number.whole_digits() <= DIGITS_MAX - WORD_DIGITS {
+                return 0;
+            }
+            let mut digits = number.wide();
+            digits.div_pow10(DIGITS_MAX - WORD_DIGITS + u32::from(number.scale));
+            digits.0[0]
+        };
+        first_word(self) + first_word(other) >= LAST
     }
 
     /// Difference; its scale is the larger of both.
@@ -229,7 +267,14 @@ impl Decimal {
         {
             return Ok(Decimal::from_parts(negative, digits, scale as u8));
         }
-        Decimal::from_wide(negative, self.wide().mul(&other.wide()), scale)
+        // MariaDB keeps words for as many digits before the point as both factors have together.
+        let whole = (self.whole_digits() + other.whole_digits()).div_ceil(WORD_DIGITS);
+        let mut digits = self.wide().mul(&other.wide());
+        let room = WORDS.saturating_sub(whole) * WORD_DIGITS;
+        if scale > room {
+            digits.div_pow10(scale - room);
+        }
+        Decimal::from_wide(negative, digits, scale.min(room))
     }
 
     /// Quotient with the digits MariaDB computes, cut off and not rounded: both scales are taken up to groups of nine,
@@ -305,7 +350,7 @@ impl Decimal {
             return *self;
         }
         if scale > current {
-            return self.extended(scale.min(MAX_PRECISION as i32) as u8);
+            return self.extended(scale.min(DIGITS_MAX as i32) as u8);
         }
         let drop = (current - scale) as u32;
         if let (Some(digits), Some(divisor)) = (self.small(), POW10.get(drop as usize)) {
@@ -334,13 +379,12 @@ impl Decimal {
             .unwrap_or_else(|_| Decimal::max_value(MAX_PRECISION, 0).signed(self.is_negative()))
     }
 
-    /// With zeros added behind the point, as many as 65 digits allow.
+    /// With zeros added behind the point, as many as there are words for.
     fn extended(&self, scale: u8) -> Decimal {
         if let Some(digits) = self.small_at(scale) {
             return Decimal::from_parts(self.is_negative(), digits, scale);
         }
-        let room = MAX_PRECISION.saturating_sub(self.digit_count());
-        let scale = scale.min(self.scale + room as u8);
+        let scale = scale.min(fraction_room(self.whole_digits()) as u8).max(self.scale);
         Decimal::from_wide(self.is_negative(), self.wide_at(scale), u32::from(scale)).unwrap_or(*self)
     }
 
@@ -352,7 +396,7 @@ impl Decimal {
                 digits /= 10;
                 scale -= 1;
             }
-            return (Decimal::from_parts(false, digits, scale).mag, scale);
+            return (Decimal::from_parts(false, digits, scale).limbs(), scale);
         }
         let mut digits = self.wide();
         while scale > 0 {
@@ -445,6 +489,9 @@ impl Decimal {
         let parsed = Decimal::parse_prefix(format!("{v:e}").as_bytes());
         match parsed {
             Some(p) if p.overflow => Err(p.value),
+            Some(p) if p.value.whole_digits() > MAX_PRECISION => {
+                Err(Decimal::max_value(MAX_PRECISION, 0).signed(v < 0.0))
+            }
             Some(p) => Ok(p.value),
             None => Ok(Decimal::ZERO),
         }
@@ -452,7 +499,7 @@ impl Decimal {
 
     /// Appends the digits, with exactly `scale` after the point.
     pub fn append_to(&self, out: &mut Vec<u8>) {
-        let mut digits = [b'0'; 80];
+        let mut digits = [b'0'; TEXT_DIGITS];
         let first = self.write_digits(&mut digits);
         let point = digits.len() - usize::from(self.scale);
         if self.is_negative() {
@@ -470,7 +517,7 @@ impl Decimal {
     }
 
     /// Writes the digits right-aligned and returns where they start.
-    fn write_digits(&self, digits: &mut [u8; 80]) -> usize {
+    fn write_digits(&self, digits: &mut [u8; TEXT_DIGITS]) -> usize {
         let mut at = digits.len();
         let mut rest = match self.small() {
             Some(v) if v >> 64 == 0 => return write_u64(v as u64, digits),
@@ -489,7 +536,15 @@ impl Decimal {
     }
 }
 
-/// The most that a 65-digit dividend is shifted: 10^146 still fits 512 bits.
+/// Room for the digits of a value and of a scale without digits.
+const TEXT_DIGITS: usize = 2 * DIGITS_MAX as usize;
+
+/// Digits behind the point that a value with so many digits before it has room for.
+fn fraction_room(whole: u32) -> u32 {
+    DIGITS_MAX - whole.div_ceil(WORD_DIGITS).max(1) * WORD_DIGITS
+}
+
+/// The most that an 81-digit dividend is shifted: 10^162 still fits 576 bits.
 const WIDE_SHIFT_MAX: u32 = 81;
 
 /// Writes digits right-aligned, none for 0, and returns where they start.
@@ -567,7 +622,7 @@ mod tests {
 
     #[test]
     fn text_survives_a_round_trip() {
-        let nines = "9".repeat(65);
+        let nines = "9".repeat(81);
         for text in ["0", "-1", "1.50", "0.001", "-0.5", "123456789012345678901234567890.123456789", &nines] {
             assert_eq!(d(text).to_string(), text);
         }
@@ -575,7 +630,7 @@ mod tests {
         assert_eq!(d("1.5e3").to_string(), "1500");
         assert_eq!(d("1.5e-3").to_string(), "0.0015");
         assert_eq!(d("-0.00").to_string(), "0.00");
-        assert_eq!(Decimal::parse(b"1e66"), None);
+        assert_eq!(Decimal::parse(b"1e81"), None);
         assert_eq!(Decimal::parse(b"abc"), None);
         assert_eq!(Decimal::parse_prefix(b" 12abc").map(|p| (p.value, p.used)), Some((d("12"), 3)));
         assert!(Decimal::parse_prefix(b"1e100000000000000").unwrap().overflow);
@@ -588,8 +643,15 @@ mod tests {
         assert_eq!(d("1.10").sub(&d("2.205")).unwrap().to_string(), "-1.105");
         assert_eq!(d("1.10").mul(&d("-2.205")).unwrap().to_string(), "-2.42550");
         let big = Decimal::max_value(65, 0);
-        assert_eq!(big.add(&d("1")), Err(Overflow));
+        assert_eq!(big.add(&d("1")).unwrap().to_string(), format!("1{}", "0".repeat(65)));
         assert_eq!(big.mul(&big), Err(Overflow));
+        let most = d(&"9".repeat(81));
+        assert_eq!(most.add(&d("1")), Err(Overflow));
+        assert_eq!(most.add(&Decimal::ZERO), Err(Overflow), "there is no word for the carry");
+        assert_eq!(most.sub(&d("1")).unwrap().to_string(), format!("{}8", "9".repeat(80)));
+        assert_eq!(most.rem(&d("0.1")).unwrap().to_string(), "0.0");
+        let digits = "123451234512345123451234512345123451234512345.678906789067890678906789067890678906";
+        assert_eq!(d(digits).mul(&d("1")).unwrap().to_string(), &digits[..digits.len() - 9]);
         assert_eq!(big.sub(&big).unwrap().to_string(), "0");
     }
 

@@ -1,7 +1,7 @@
 //! Decimals out of text.
 
 use super::wide::Wide;
-use super::{Decimal, MAX_PRECISION, Overflow};
+use super::{DIGITS_MAX, Decimal, MAX_PRECISION, Overflow, fraction_room};
 
 /// What [`Decimal::parse_prefix`] found.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -10,7 +10,7 @@ pub struct Parsed {
     pub value: Decimal,
     /// Octets read, white space before the number included.
     pub used: usize,
-    /// Whether it has more than 65 digits before the point.
+    /// Whether it has more than 81 digits before the point.
     pub overflow: bool,
 }
 
@@ -70,7 +70,7 @@ fn exponent_at(text: &[u8], at: usize) -> (i64, usize) {
     (if negative { -size } else { size }, from + digits.len())
 }
 
-/// Builds the number; digits far behind the point are rounded away, those before it overflow.
+/// Builds the number; digits far behind the point are cut off, those before it overflow.
 fn assemble(negative: bool, whole: &[u8], fraction: &[u8], exponent: i64) -> (Decimal, bool) {
     let zeros = whole.iter().take_while(|d| **d == b'0').count();
     let whole = &whole[zeros..];
@@ -78,7 +78,7 @@ fn assemble(negative: bool, whole: &[u8], fraction: &[u8], exponent: i64) -> (De
     let point = whole.len() as i64 + exponent;
     let leading =
         if whole.is_empty() { fraction.iter().take_while(|d| **d == b'0').count() as i64 } else { 0 };
-    if !is_zero && point - leading > i64::from(MAX_PRECISION) {
+    if !is_zero && point - leading > i64::from(DIGITS_MAX) {
         let bound = Decimal::max_value(MAX_PRECISION, 0).signed(negative);
         return (bound, true);
     }
@@ -86,11 +86,8 @@ fn assemble(negative: bool, whole: &[u8], fraction: &[u8], exponent: i64) -> (De
     let mut digits = Wide::ZERO;
     let mut kept = 0i64;
     let available = whole.len() as i64 + fraction.len() as i64;
-    // One digit more than a Decimal holds, for rounding.
-    let wanted = available
-        .min(leading + i64::from(MAX_PRECISION) + 1)
-        .min(point + i64::from(MAX_PRECISION) + 1)
-        .max(0);
+    let before_point = (point - leading).clamp(0, i64::from(DIGITS_MAX)) as u32;
+    let wanted = available.min(point + i64::from(fraction_room(before_point))).max(0);
     for digit in whole.iter().chain(fraction).take(wanted as usize) {
         digits.mul_small(10);
         digits.add_small(u32::from(digit - b'0'));
@@ -98,16 +95,12 @@ fn assemble(negative: bool, whole: &[u8], fraction: &[u8], exponent: i64) -> (De
     }
     let mut scale = scale - (available - kept);
     if scale < 0 {
-        digits.mul_pow10((-scale).min(i64::from(MAX_PRECISION)) as u32);
+        digits.mul_pow10((-scale).min(i64::from(DIGITS_MAX)) as u32);
         scale = 0;
     }
-    let excess = i64::from(digits.digits()) - i64::from(MAX_PRECISION);
-    let excess = excess.max(scale - i64::from(MAX_PRECISION)).clamp(0, scale) as u32;
-    let (last, _) = digits.div_pow10(excess);
-    if last >= 5 {
-        digits.add_small(1);
-    }
-    match Decimal::from_wide(negative, digits, scale as u32 - excess) {
+    // A number below all digits.
+    let scale = if digits.is_zero() { scale.min(i64::from(fraction_room(0))) } else { scale };
+    match Decimal::from_wide(negative, digits, scale as u32) {
         Ok(value) => (value, false),
         Err(Overflow) => (Decimal::max_value(MAX_PRECISION, 0).signed(negative), true),
     }

@@ -108,7 +108,8 @@ impl Decimal {
     /// Appends the form that rows, keys and binary logs share: groups of nine digits, big-endian, sign bit inverted, all
     /// bits inverted for negative numbers, so that memcmp orders it. The value must fit the type.
     pub fn store(&self, precision: u32, scale: u8, out: &mut Vec<u8>) {
-        let value = if self.scale == scale { *self } else { self.fit(precision, scale).0 };
+        let fits = self.scale == scale && (self.small().is_some() || self.digit_count() <= precision);
+        let value = if fits { *self } else { self.fit(precision, scale).0 };
         let start = out.len();
         out.resize(start + Decimal::stored_bytes(precision, scale), 0);
         let bytes = &mut out[start..];

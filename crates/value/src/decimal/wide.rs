@@ -1,12 +1,12 @@
-//! Unsigned integers of 512 bits for decimal arithmetic that leaves 128 bits.
+//! Unsigned integers of 576 bits for decimal arithmetic that leaves 128 bits.
 //!
-//! Limbs are 32 bits, least significant first. Widest use: the product of two 65-digit numbers (432 bits) and a dividend
-//! scaled by up to 10^81 (485 bits), so nothing here overflows silently: the callers bound their operands.
+//! Limbs are 32 bits, least significant first. Widest use: the product of two 81-digit numbers and an 81-digit dividend
+//! scaled by up to 10^81 (539 bits), so nothing here overflows silently: the callers bound their operands.
 
 use std::cmp::Ordering;
 
 /// Limbs of a [`Wide`].
-pub(crate) const LIMBS: usize = 16;
+pub(crate) const LIMBS: usize = 18;
 
 /// An unsigned integer.
 #[derive(Clone, Copy, PartialEq, Eq)]
