@@ -95,7 +95,8 @@ impl Binder<'_> {
             T::UserVar(name) => Ok(self.user_variable(name)),
             T::AssignUserVar { name, value } => {
                 let value = self.scalar(value)?;
-                let (ty, nullable, derivation) = (assigned_type(&value), value.nullable, value.derivation);
+                let (ty, nullable, derivation) =
+                    (typing::assigned_type(&value), value.nullable, value.derivation);
                 let name: Arc<str> = name.to_lowercase().into();
                 self.saw_volatile = true;
                 self.assigned.push(name.clone());
@@ -1039,22 +1040,6 @@ pub(crate) fn as_number(expr: Expr) -> Expr {
         }
         _ => expr,
     }
-}
-
-/// The type of what an assignment to a user variable gives: whole numbers are INT or BIGINT, by their digits, and texts as long as
-/// they may be.
-fn assigned_type(value: &Expr) -> SqlType {
-    let ty = &value.ty;
-    if ty.is_string() {
-        return typing::kept_text(value);
-    }
-    if ty.class() != Class::Int {
-        return ty.clone();
-    }
-    typing::int_type(
-        typing::display_length(value),
-        ty.unsigned || matches!(ty.kind, TypeKind::Year | TypeKind::Bit),
-    )
 }
 
 /// What MariaDB says is the length of text in a user variable.

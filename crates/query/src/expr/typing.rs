@@ -385,6 +385,19 @@ pub fn kept_text(expr: &Expr) -> SqlType {
     ty.with_decimals(decimals).with_format(expr.ty.format)
 }
 
+/// The type of what an assignment to a user variable gives: whole numbers are INT or BIGINT, by their digits, and texts as long as
+/// they may be.
+pub fn assigned_type(value: &Expr) -> SqlType {
+    let ty = &value.ty;
+    if ty.is_string() {
+        return kept_text(value);
+    }
+    if ty.class() != Class::Int {
+        return ty.clone();
+    }
+    int_type(display_length(value), ty.unsigned || matches!(ty.kind, TypeKind::Year | TypeKind::Bit))
+}
+
 /// From as many octets on MariaDB describes a text as TEXT or BLOB.
 const BLOB_OCTETS_MIN: u64 = 65_532;
 
