@@ -6,7 +6,8 @@
 //!
 //! 1. The word counts sharers, and among them writers; its top bit says that the queue is to be asked: somebody owns or awaits
 //!    the lock exclusively, or keeps writers out. DDL has its turn, and sharers pay one atomic addition.
-//! 2. The queue is first come, first served; those who share are let in past those who wait for something else than them.
+//! 2. Waiters that ask for the whole lock come before those that ask for less, as in MariaDB; among equals the queue is
+//!    first come, first served. Sharers are let in past waiters that do not wait for them.
 //! 3. Waits end by KILL, by `lock_wait_timeout` (1205), and soon after the client has gone.
 //! 4. Who waits for an exclusive lock, or to keep writers out, holds no lock of another table for long: definitions
 //!    take several in order of their places in memory, and let go of all when the next one is not there soon; so does LOCK
@@ -78,6 +79,21 @@ struct Queue {
     refusals: usize,
     waiters: VecDeque<Waiter>,
     next_ticket: u64,
+}
+
+impl Queue {
+    /// Moves the last waiter before those that ask for less than the whole lock.
+    fn move_last_before_sharers(&mut self) {
+        let Some(last) = self.waiters.pop_back() else { return };
+        let is_before = |waiter: &Waiter| waiter.kind.is_exclusive() || waiter.claim.is_granted();
+        let exclusive = self.waiters.iter().rposition(is_before);
+        let place = exclusive.map_or(0, |place| place + 1);
+        self.waiters.insert(place, last);
+        for waiter in self.waiters.iter().skip(place) {
+            waiter.claim.set_place(self.next_ticket);
+            self.next_ticket += 1;
+        }
+    }
 }
 
 struct Waiter {
@@ -253,6 +269,9 @@ impl TableLock {
         queue.next_ticket += 1;
         claim.set_place(ticket);
         queue.waiters.push_back(Waiter { ticket, kind, claim });
+        if kind == Kind::Own {
+            queue.move_last_before_sharers();
+        }
         self.grant(&mut queue);
         ticket
     }
@@ -313,7 +332,7 @@ impl TableLock {
         false
     }
 
-    /// Goes to the end of the queue, where sharers wait behind.
+    /// Lets the sharers behind it pass that can be let in now.
     fn let_pass(&self, ticket: u64) {
         let mut queue = self.queue.lock();
         let place =
@@ -323,10 +342,16 @@ impl TableLock {
             return;
         }
         let waiter = queue.waiters.remove(place).expect("just found");
+        let kind = waiter.kind;
         waiter.claim.set_place(queue.next_ticket);
         queue.next_ticket += 1;
         queue.waiters.push_back(waiter);
         self.grant(&mut queue);
+        // Sharers that could not be let in wait behind it again.
+        let is_last = queue.waiters.back().is_some_and(|last| !last.claim.is_granted());
+        if kind == Kind::Own && is_last {
+            queue.move_last_before_sharers();
+        }
     }
 
     /// Leaves the queue, unless the lock was granted at the last moment.
