@@ -224,6 +224,8 @@ catalogue! {
     NET_PACKET_TOO_LARGE net_packet_too_large(1153, "08S01") "Got a packet bigger than 'max_allowed_packet' bytes";
     NET_PACKETS_OUT_OF_ORDER net_packets_out_of_order(1156, "08S01") "Got packets out of order";
     TABLE_CANT_HANDLE_AUTO_INCREMENT table_cant_handle_auto_increment(1164, "42000", engine) "Storage engine {engine} doesn't support AUTO_INCREMENT columns";
+    WARN_FIELD_RESOLVED warn_field_resolved(1276, "HY000", name, from, to) "Field or reference '{name}' of SELECT #{from} was resolved in SELECT #{to}";
+    WARN_AGGFUNC_DEPENDENCE warn_aggfunc_dependence(1981, "HY000", name, from, to) "Aggregate function '{name}()' of SELECT #{from} belongs to SELECT #{to}";
     REMOVED_SPACES removed_spaces(1466, "HY000", name) "Leading spaces are removed from name '{name}'";
     NAME_BECOMES_EMPTY name_becomes_empty(1474, "HY000", name) "Name '{name}' has become ''";
     WRONG_COLUMN_NAME wrong_column_name(1166, "42000", column) "Incorrect column name '{column}'";

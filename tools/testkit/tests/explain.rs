@@ -42,6 +42,23 @@ const ALIKE: &[&str] = &[
     "WITH RECURSIVE r AS (SELECT 1 n UNION ALL SELECT n + 1 FROM r WHERE n < 5) SELECT * FROM r",
 ];
 
+/// Statements whose subqueries name what belongs to the queries around them.
+const CORRELATED: &[&str] = &[
+    "SELECT * FROM a WHERE b IN (SELECT v FROM d WHERE d.a_id = a.id)",
+    "SELECT (SELECT MAX(v) FROM d WHERE d.a_id = a.id AND d.v = a.b) FROM a",
+    "SELECT (SELECT MAX(x.v) FROM d x WHERE x.id = y.b AND x.v = (SELECT MAX(b) FROM a WHERE a.id = x.id AND a.b = y.b)) \
+     FROM a y",
+    "SELECT * FROM a WHERE EXISTS (SELECT 1 FROM d WHERE d.a_id = a.id)",
+    "SELECT id k, (SELECT MAX(v) FROM d WHERE d.id = k) FROM a",
+    "SELECT * FROM a, (SELECT * FROM d WHERE EXISTS (SELECT 1 FROM a i WHERE i.id = d.a_id)) x",
+    "SELECT id FROM a ORDER BY (SELECT MAX(v) FROM d WHERE d.a_id = a.id)",
+    "SELECT SUM(id), (SELECT SUM(a.b) FROM d) FROM a",
+    "SELECT id FROM a WHERE b > ALL (SELECT v FROM d WHERE d.a_id = a.id)",
+    "SELECT 1 FROM a WHERE (SELECT 1 FROM d WHERE v = a.b LIMIT 1) UNION SELECT 2 FROM d WHERE (SELECT 1 FROM a WHERE b = d.v LIMIT 1)",
+    "DELETE FROM a WHERE id = (SELECT MAX(v) FROM d WHERE d.a_id = a.b)",
+    "SELECT 1",
+];
+
 /// Members that tell of MariaDB's own ways, or of what it knows of conditions beforehand.
 const THEIRS: &[&str] =
     &["attached_condition", "index_condition", "const_condition", "using_index", "r_other_time_ms"];
@@ -112,6 +129,22 @@ fn plans_have_the_members_that_mariadb_writes() {
         }
     }
     assert!(different.is_empty(), "{}", different.join("\n\n"));
+}
+
+#[test]
+fn explain_extended_notes_names_of_outer_queries() {
+    let (_ours, mut ours) = prepared(Engine::Keel);
+    let (_theirs, mut theirs) = prepared(Engine::MariaDb);
+    let notes = |client: &mut Client, sql: &str| {
+        text(client, &format!("EXPLAIN EXTENDED {sql}"));
+        let shown = text(client, "SHOW WARNINGS");
+        let kept: Vec<String> =
+            shown.lines().filter(|line| !line.starts_with("Note|1003")).map(String::from).collect();
+        kept
+    };
+    for sql in CORRELATED {
+        assert_eq!(notes(&mut ours, sql), notes(&mut theirs, sql), "{sql}");
+    }
 }
 
 #[test]

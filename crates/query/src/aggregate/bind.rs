@@ -70,6 +70,10 @@ impl Binder<'_> {
         match self.home(&bound)? {
             0 => Ok(Some(self.keep_aggregate(bound))),
             level => {
+                if self.resolved.is_some() {
+                    let home = self.scopes.len() - 1 - level;
+                    self.note_outer(std::ptr::from_ref(call) as usize, home, call.name.clone(), true);
+                }
                 self.forget_reads(reads);
                 self.outwards(level, |binder| binder.bind_aggregate(kind, call)).map(Some)
             }

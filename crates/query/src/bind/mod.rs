@@ -110,6 +110,19 @@ pub(crate) struct NamedView {
     pub in_view: bool,
 }
 
+/// A name or an aggregate of a subquery that belongs to an enclosing query.
+#[derive(Debug, Clone)]
+pub(crate) struct Resolved {
+    /// Where it stands, by its address.
+    place: usize,
+    /// Its name.
+    pub name: String,
+    /// It is an aggregate.
+    pub is_aggregate: bool,
+    /// The SELECT that it stands in and the one that it belongs to, by their addresses.
+    pub selects: (usize, usize),
+}
+
 /// What a subquery being bound reads of enclosing queries.
 #[derive(Debug, Default)]
 pub(crate) struct SubqueryReads {
@@ -249,6 +262,8 @@ pub struct Binder<'a> {
     pub(crate) updates_at: Option<(usize, u32)>,
     /// Derived tables and WITH's around what is being bound.
     pub(crate) derived_depth: usize,
+    /// Names and aggregates that belong to enclosing queries, where EXPLAIN EXTENDED asks for them.
+    pub(crate) resolved: Option<Vec<Resolved>>,
     /// Select items whose names are hidden by columns, by where they were asked for: what executions warn of.
     pub(crate) hidden: Vec<(usize, SqlError)>,
     /// What is wrong with constants that types of calls depend on: what executions warn of before they begin.
@@ -312,6 +327,7 @@ impl<'a> Binder<'a> {
             locks_own: false,
             updates_at: None,
             derived_depth: 0,
+            resolved: None,
             hidden: Vec::new(),
             odd_lengths: Vec::new(),
             saw_volatile: false,

@@ -6,7 +6,7 @@ use keel_base::{SqlError, SqlResult, errors};
 use keel_sql::ast::{ColumnName, Expr as Tree};
 use keel_value::SqlType;
 
-use super::{Binder, Clause};
+use super::{Binder, Clause, Resolved};
 use crate::account::{Privileges, check, see};
 use crate::aggregate::AggregateCall;
 use crate::catalog::{TableDef, names};
@@ -190,6 +190,8 @@ pub struct Scope {
     pub aggregates: Vec<AggregateCall>,
     /// Window functions met so far.
     pub(crate) windows: Vec<crate::window::Pending>,
+    /// The SELECT, by its address; 0 where it is none.
+    pub select: usize,
     /// Whether this is a query block, whose rows can be grouped.
     pub takes_aggregates: bool,
     /// The slot of its aggregates, once FROM is bound.
@@ -493,6 +495,9 @@ impl Binder<'_> {
                 if level == 0 {
                     return Ok(expr);
                 }
+                if self.resolved.is_some() {
+                    self.note_resolved(index, name, &expr);
+                }
                 crate::expr::walk::for_each_read(&expr, &mut |further, slot, column| {
                     for (distance, scope) in self.scopes[index + 1..].iter_mut().enumerate() {
                         let read = (distance as u16 + 1 + further, slot, column);
@@ -505,6 +510,25 @@ impl Binder<'_> {
             }
         }
         Err(self.unknown_column(name))
+    }
+
+    /// Notes that a name belongs to an enclosing query.
+    #[cold]
+    fn note_resolved(&mut self, scope: usize, name: &ColumnName, expr: &Expr) {
+        let is_column = matches!(self.scopes[scope].column(name), Found::One(_));
+        let column = expr.as_any_column().filter(|_| is_column);
+        let shown = column.map_or_else(|| display(name), |column| column.name.replace('`', ""));
+        self.note_outer(std::ptr::from_ref(name) as usize, scope, shown, false);
+    }
+
+    /// Notes that what stands at an address belongs to the query of a scope; once, though it may be bound again.
+    pub(crate) fn note_outer(&mut self, place: usize, scope: usize, name: String, is_aggregate: bool) {
+        let selects = (self.scope().select, self.scopes[scope].select);
+        if let Some(resolved) = &mut self.resolved
+            && !resolved.iter().any(|known| known.place == place)
+        {
+            resolved.push(Resolved { place, name, is_aggregate, selects });
+        }
     }
 
     /// The select item that an entry of GROUP BY or PARTITION BY means by its name; none where a column has that name too,

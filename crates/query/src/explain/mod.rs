@@ -10,13 +10,14 @@
 mod found;
 mod json;
 mod lines;
+mod numbers;
 mod query;
 mod running;
 mod tree;
 
 use std::sync::Arc;
 
-use keel_base::{SqlResult, errors};
+use keel_base::{SqlError, SqlResult, errors};
 use keel_sql::ast::{self, ExplainTarget, Query, QueryBody, Select, SelectItem, SelectOptions, Statement};
 use keel_sql::printer;
 use keel_storage::runtime::time;
@@ -50,6 +51,8 @@ pub(crate) struct ExplainPlan {
     subject: Subject,
     /// What ANALYZE runs.
     analyzed: Option<Box<Analyzed>>,
+    /// EXTENDED: names that belong to enclosing queries.
+    resolved: Vec<SqlError>,
     /// EXTENDED: the statement.
     text: Option<String>,
 }
@@ -95,6 +98,9 @@ impl ExplainPlan {
         nanos: u64,
         sink: &mut dyn RowSink,
     ) -> SqlResult<u64> {
+        for note in &self.resolved {
+            session.note(note.clone());
+        }
         if let Some(text) = &self.text {
             session.note(errors::yes(text));
         }
@@ -159,9 +165,11 @@ impl Analyzed {
 /// Plans the statement within EXPLAIN and describes how it would run.
 pub(crate) fn plan(cx: BindContext<'_>, explain: &ast::Explain, notes: &mut Notes) -> SqlResult<ExplainPlan> {
     let statement = statement_of(explain)?;
-    let subject = subject(cx, statement, Some(notes))?;
+    let mut resolved = Vec::new();
+    let asked = explain.extended.then_some(&mut resolved);
+    let subject = subject(cx, statement, Some(notes), asked)?;
     let text = if explain.extended { printer::statement(statement) } else { None };
-    Ok(ExplainPlan { text, ..ExplainPlan::of(cx, explain, subject, None) })
+    Ok(ExplainPlan { text, resolved, ..ExplainPlan::of(cx, explain, subject, None) })
 }
 
 /// The statement within EXPLAIN or ANALYZE.
@@ -183,7 +191,9 @@ pub(crate) fn analyze(
     let planning_nanos = time::now().since(began).as_nanos() as u64;
     let subject = match &body {
         Body::Select(_) | Body::PointSelect(_) | Body::Multi(_) => Subject::Analyzed,
-        Body::Update(_) | Body::Delete(_) | Body::Insert(_) => subject(cx, statement_of(explain)?, None)?,
+        Body::Update(_) | Body::Delete(_) | Body::Insert(_) => {
+            subject(cx, statement_of(explain)?, None, None)?
+        }
         _ => return Err(errors::not_supported_yet("ANALYZE of this statement")),
     };
     let analyzed = Analyzed { body, counts: counting.into_all(), planning_nanos };
@@ -199,18 +209,29 @@ impl ExplainPlan {
     ) -> ExplainPlan {
         let columns = columns(cx.session.vars.connection_collation, explain);
         let explain = ast::Explain { what: ExplainTarget::nothing(), ..*explain };
-        ExplainPlan { columns, explain, subject, analyzed, text: None }
+        ExplainPlan { columns, explain, subject, analyzed, resolved: Vec::new(), text: None }
     }
 }
 
-/// Plans what is to be described.
-fn subject(cx: BindContext<'_>, statement: &Statement, notes: Option<&mut Notes>) -> SqlResult<Subject> {
+/// Plans what is to be described; `resolved` gets notes on the names that belong to enclosing queries.
+fn subject(
+    cx: BindContext<'_>,
+    statement: &Statement,
+    notes: Option<&mut Notes>,
+    resolved: Option<&mut Vec<SqlError>>,
+) -> SqlResult<Subject> {
     let mut binder = Binder::new(cx);
+    binder.resolved = resolved.is_some().then(Vec::new);
+    let mut numbers = numbers::Numbers::default();
     binder.asked_before = !matches!(statement, Statement::Query(_));
     let found = match statement {
-        Statement::Query(query) => Subject::Query(Box::new(select::plan_select(&mut binder, query)?)),
+        Statement::Query(query) => {
+            numbers.count(query);
+            Subject::Query(Box::new(select::plan_select(&mut binder, query)?))
+        }
         Statement::Update(update) => {
             let query = finder(&update.tables, &update.filter, &update.order_by, &update.limit);
+            numbers.count(&query);
             binder.changing = locking_select(&query);
             let finder = Box::new(select::plan_select(&mut binder, &query)?);
             if update.tables.len() > 1 || crate::dml::single_table(&update.tables).is_none() {
@@ -221,6 +242,7 @@ fn subject(cx: BindContext<'_>, statement: &Statement, notes: Option<&mut Notes>
         }
         Statement::Delete(delete) => {
             let query = finder(&delete.from, &delete.filter, &delete.order_by, &delete.limit);
+            numbers.count(&query);
             binder.changing = locking_select(&query);
             let finder = Box::new(select::plan_select(&mut binder, &query)?);
             match crate::dml::delete::only_table(delete) {
@@ -239,7 +261,10 @@ fn subject(cx: BindContext<'_>, statement: &Statement, notes: Option<&mut Notes>
                 None => binder.table(insert.table.db.as_deref(), &insert.table.name, None)?,
             };
             let query = match &insert.source {
-                ast::InsertSource::Query(query) => Some(Box::new(select::plan_select(&mut binder, query)?)),
+                ast::InsertSource::Query(query) => {
+                    numbers.count(query);
+                    Some(Box::new(select::plan_select(&mut binder, query)?))
+                }
                 _ => None,
             };
             Subject::Insert { table: table.name.to_string(), query }
@@ -248,6 +273,9 @@ fn subject(cx: BindContext<'_>, statement: &Statement, notes: Option<&mut Notes>
     };
     if let Some(notes) = notes {
         notes.take(&binder);
+    }
+    if let Some(resolved) = resolved {
+        *resolved = numbers.notes(binder.resolved.as_deref().unwrap_or_default());
     }
     Ok(found)
 }

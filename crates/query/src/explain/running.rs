@@ -82,7 +82,7 @@ fn planned(database: &Database, session: &Session, plan: &Plan, params: &[Value]
     };
     let params = ParamSource { literals: plan.literals.as_deref(), types: &types, values: params };
     let cx = BindContext { catalog: &catalog, session, params, assigned: &[], counting: None };
-    subject(cx, &plan.statement, None)
+    subject(cx, &plan.statement, None, None)
 }
 
 fn told(

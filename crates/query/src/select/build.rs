@@ -168,7 +168,11 @@ pub(super) fn plan_select(
         return Err(errors::view_select_clause("[NO]WAIT"));
     }
     let takes_aggregates = binder.changing != Some(std::ptr::from_ref(select) as usize);
-    binder.scopes.push(Scope { takes_aggregates, ..Scope::default() });
+    binder.scopes.push(Scope {
+        takes_aggregates,
+        select: std::ptr::from_ref(select) as usize,
+        ..Scope::default()
+    });
     let around = (binder.locks_own, binder.updates_at);
     binder.locks_own = lock.is_some() && takes_aggregates;
     let updates = binder.locks_own && lock.is_some_and(|lock| lock.update);

@@ -34,7 +34,11 @@ pub(crate) fn plan_keyed(binder: &mut Binder<'_>, query: &Query, exists: bool) -
     if !is_bare {
         return Ok(None);
     }
-    binder.scopes.push(Scope { takes_aggregates: true, ..Scope::default() });
+    binder.scopes.push(Scope {
+        takes_aggregates: true,
+        select: std::ptr::from_ref(&**select) as usize,
+        ..Scope::default()
+    });
     let bound = bind_parts(binder, select, &[], None, true);
     let scope = binder.pop_scope();
     let Some((bound, pairs)) = turned(bound?, &scope, exists) else { return Ok(None) };

@@ -253,7 +253,13 @@ fn bind_inner(
     end: u16,
 ) -> SqlResult<Option<Inner>> {
     let once = binder.scope().once;
-    binder.scopes.push(Scope { once, takes_aggregates: true, group_slot: Some(end), ..Scope::default() });
+    binder.scopes.push(Scope {
+        once,
+        takes_aggregates: true,
+        group_slot: Some(end),
+        select: std::ptr::from_ref(select) as usize,
+        ..Scope::default()
+    });
     let bound = bind_in_scope(binder, from, select, end);
     let scope = binder.scopes.pop().unwrap_or_default();
     binder.scope_mut().once = scope.once;
