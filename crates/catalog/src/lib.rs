@@ -26,6 +26,7 @@ pub mod key_range;
 pub mod layout;
 pub mod names;
 pub mod record;
+pub mod row_entries;
 pub mod sequence;
 pub mod series;
 pub mod show_create;
@@ -33,6 +34,7 @@ pub mod store;
 mod table;
 mod temporary;
 pub mod view;
+pub mod xid;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -25,7 +25,6 @@ mod files;
 pub mod func;
 mod group;
 pub mod host;
-pub mod inspect;
 mod join;
 mod json_table;
 mod lock_tables;

@@ -7,13 +7,13 @@
 use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, code, errors};
+use keel_catalog::row_entries::clustered_key;
 use keel_sql::ast::{LockWait, Maintain, MaintainOp, ObjectName, Persistent, VarScope};
 use keel_storage::{Read, ScanRange, Txn, TxnOptions};
 use keel_value::row::RowRef;
 use keel_value::types::NOT_SPECIFIED;
 use keel_value::{CollationId, SqlType, TypeKind, Value};
 
-use crate::access::clustered_key;
 use crate::account::check::have_definers;
 use crate::catalog::{IndexDef, TableDef, View, names};
 use crate::database::Database;

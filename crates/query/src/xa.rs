@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, code, errors};
+use keel_catalog::xid::Xid;
 use keel_sql::ast::{self, XaStart};
 use keel_storage::Txn;
 use parking_lot::Mutex;
@@ -27,9 +28,6 @@ use crate::session::Session;
 
 /// Branches that there may be.
 const BRANCHES_MAX: usize = 64 << 10;
-
-/// Bytes of the format number before a name.
-const FORMAT_BYTES: usize = 4;
 
 /// How far a session's branch is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,43 +74,6 @@ impl Branch {
             self.reason = because;
         }
     }
-}
-
-/// A branch's name: length of the first part, length of the second, both parts; and its format.
-#[derive(Debug, Clone)]
-struct Xid {
-    format: u32,
-    name: Box<[u8]>,
-}
-
-impl Xid {
-    fn new(xid: &ast::Xid) -> Xid {
-        let lengths = [xid.gtrid.len() as u8, xid.bqual.len() as u8];
-        let name = [&lengths, &xid.gtrid[..], &xid.bqual[..]].concat();
-        Xid { format: xid.format as u32, name: name.into() }
-    }
-
-    fn is(&self, xid: &ast::Xid) -> bool {
-        self.name == Xid::new(xid).name
-    }
-
-    /// What the engine keeps.
-    fn to_bytes(&self) -> Vec<u8> {
-        [&self.format.to_le_bytes()[..], &self.name].concat()
-    }
-
-    fn from_bytes(bytes: &[u8]) -> Option<Xid> {
-        let (format, name) = bytes.split_first_chunk::<FORMAT_BYTES>()?;
-        let whole = matches!(name, [a, b, rest @ ..] if usize::from(*a) + usize::from(*b) == rest.len());
-        whole.then(|| Xid { format: u32::from_le_bytes(*format), name: name.into() })
-    }
-}
-
-/// A name that the engine keeps as XA statements write it; none where it is no branch's.
-pub(crate) fn shown(bytes: &[u8]) -> Option<String> {
-    let xid = Xid::from_bytes(bytes)?;
-    let (gtrid, bqual) = xid.name[2..].split_at(usize::from(xid.name[0]));
-    Some(format!("'{}','{}',{}", gtrid.escape_ascii(), bqual.escape_ascii(), xid.format))
 }
 
 /// A row of XA RECOVER.

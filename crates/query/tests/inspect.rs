@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use common::*;
 use keel_base::checksum::crc32c;
-use keel_query::inspect::{Inspection, Salvaged, Summary};
+use keel_offline::{Inspection, Salvaged, Summary};
 use keel_runtime::sim::{self, Disk, Options, Outcome};
 use keel_sql::ast::{ByteStr, XaStart, Xid};
 use keel_storage::inspect::{Finding, Folder, Limits, Report, Severity};

@@ -55,7 +55,7 @@ impl SqlService {
         let id = self.state.next_connection();
         let mut sql = Session::new(id, user, &name, self.host.clone());
         apply::all(&mut sql.vars, &settings);
-        if let Some(handle) = handle.clone() {
+        if let Some(handle) = handle {
             sql.interrupt.set_peer(move || handle.is_ended());
         }
         let history = self.state.histories.clone();

@@ -23,8 +23,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("context", &["storage", "value", "base"]),
     ("catalog", &["context", "storage", "sql", "value", "base"]),
     ("query", &["catalog", "context", "document", "storage", "sql", "value", "base"]),
+    ("offline", &["query", "catalog", "storage", "value", "runtime", "base"]),
     ("wire", &["value", "base"]),
-    ("server", &["query", "wire", "storage", "sql", "value", "runtime", "base"]),
+    ("server", &["offline", "query", "wire", "storage", "sql", "value", "runtime", "base"]),
     ("keel", &["server", "runtime", "base", "lab"]),
 ];
 
@@ -32,7 +33,8 @@ const ARROWS: &[(&str, &[&str])] = &[
 const UNSAFE: &[&str] = &["base", "runtime", "storage"];
 
 /// Crates in which the outside world is reached through `keel-runtime` only.
-const SIMULATED: &[&str] = &["storage", "value", "document", "context", "catalog", "sql", "query", "wire"];
+const SIMULATED: &[&str] =
+    &["storage", "value", "document", "context", "catalog", "sql", "query", "offline", "wire"];
 
 /// Marks of what is not finished. In two parts, so that the list does not find itself.
 const UNFINISHED: [&str; 4] =

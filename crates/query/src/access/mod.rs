@@ -28,7 +28,6 @@ pub(crate) use bounds::{Point, encode_point};
 pub use choose::{AccessChoice, AccessKind, AccessRequest, KeyOrder, choose, table_rows};
 pub(crate) use choose::{union_key_len, whole_key_len};
 pub use keel_catalog::{Holds, KeyRange};
-pub(crate) use reader::clustered_key;
 pub use reader::{ReadMode, TableReader, plain_read, read_mode};
 
 /// A way to a table's rows.

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
+use keel_catalog::row_entries::clustered_key;
 use keel_catalog::{Holds, KeyRange};
 use keel_context::statement_counts::HandlerCounts;
 use keel_sql::ast::{LockClause, LockWait};
@@ -821,18 +822,6 @@ fn is_constant(expr: &Expr) -> bool {
 fn rows_may_change(read: Read, session: &Session) -> bool {
     let uncommitted = session.txn.as_ref().is_some_and(|t| t.isolation() == Isolation::ReadUncommitted);
     read != Read::Snapshot || uncommitted
-}
-
-/// The clustered key at the end of an index entry's key.
-pub(crate) fn clustered_key<'k>(index: &IndexDef, key: &'k [u8]) -> &'k [u8] {
-    let mut rest = key;
-    for encoder in &index.encoders {
-        match encoder.skip(rest) {
-            Some(len) => rest = &rest[len..],
-            None => return &[],
-        }
-    }
-    rest
 }
 
 /// Whether the row in `slot` has an entry of these parts in the index.

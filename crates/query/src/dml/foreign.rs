@@ -17,6 +17,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, code, errors};
+use keel_catalog::row_entries::clustered_key;
 use keel_storage::runtime::fiber;
 use keel_storage::{RangeEnd, Read, Scan, ScanRange, Txn};
 use keel_value::row::RowRef;
@@ -27,7 +28,6 @@ use super::assign::write_row;
 use super::convert::Strictness;
 use super::generated::Generated;
 use super::rows::{self, RowBuffers, Touched, Written};
-use crate::access::clustered_key;
 use crate::catalog::{Catalog, ForeignAction, ForeignKey, TableDef};
 use crate::ddl::have_equal_keys;
 use crate::engine_error;

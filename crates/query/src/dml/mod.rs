@@ -32,11 +32,11 @@ use keel_value::Value;
 pub(crate) use check::{Checks, is_ignorable};
 pub(crate) use convert::{Strictness, into_column};
 pub(crate) use delete::DeletePlan;
-pub(crate) use entries::{EntryBuffers, write_clustered_key, write_entry};
 pub(crate) use filter::single_table;
 pub(crate) use foreign::{Family, check_rows, explain};
 pub(crate) use generated::Generated;
 pub(crate) use insert::InsertPlan;
+pub(crate) use keel_catalog::row_entries::{EntryBuffers, write_entry};
 pub(crate) use rows::{
     RowBuffers, Written, delete as delete_row, duplicate_error, insert as insert_row, insert_at,
     insert_entry, lock_row,

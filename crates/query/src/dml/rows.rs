@@ -1,14 +1,14 @@
 //! Writing one row and its index entries.
 
 use keel_base::{SqlError, SqlResult, errors};
+use keel_catalog::row_entries::{EntryBuffers, clustered_key, write_clustered_key, write_entry};
 use keel_storage::{Insert, OnDuplicate, Read, Txn};
 use keel_value::ValueRef;
 use keel_value::row::RowRef;
 use keel_value::temporal::Zone;
 
-use super::entries::{self, EntryBuffers};
+use super::entries;
 use super::foreign::Ties;
-use crate::access::clustered_key;
 use crate::catalog::counter::{Step, counted};
 use crate::catalog::{IndexDef, TableDef};
 use crate::engine_error;
@@ -45,9 +45,7 @@ pub(crate) fn insert(
     ties: Option<&Ties<'_>>,
 ) -> SqlResult<Written> {
     match table.clustered_index() {
-        Some(index) => {
-            entries::write_clustered_key(index, &RowRef::new(&table.layout, row), &mut buffers.key)
-        }
+        Some(index) => write_clustered_key(index, &RowRef::new(&table.layout, row), &mut buffers.key),
         None => next_row_number(table, &mut buffers.key)?,
     }
     insert_at(table, txn, row, on_duplicate, buffers, ties)
@@ -74,7 +72,7 @@ pub(crate) fn insert_at(
         if table.clustered == Some(position) {
             continue;
         }
-        entries::write_entry(index, &view, &buffers.key, &mut buffers.entry);
+        write_entry(index, &view, &buffers.key, &mut buffers.entry);
         if let Some(ties) = ties {
             ties.before_insert(txn, Some(position), &view)?;
         }
@@ -145,7 +143,7 @@ pub(super) fn delete_entries(
         if table.clustered == Some(position) {
             continue;
         }
-        entries::write_entry(index, &view, primary, &mut buffers.old_entry);
+        write_entry(index, &view, primary, &mut buffers.old_entry);
         txn.delete(index.entries(), &buffers.old_entry.key).map_err(engine_error)?;
         if let Some(ties) = ties {
             ties.after_delete(txn, position, &view)?;
@@ -204,7 +202,7 @@ pub(super) fn update(
     if touched.clustered
         && let Some(index) = table.clustered_index()
     {
-        entries::write_clustered_key(index, &view, &mut buffers.key);
+        write_clustered_key(index, &view, &mut buffers.key);
     }
     if buffers.key == primary {
         txn.update(table.rows(), primary, new).map_err(engine_error)?;
@@ -243,8 +241,8 @@ pub(super) fn update_entries(
     let (old, new) = (RowRef::new(&table.layout, old), RowRef::new(&table.layout, new));
     for position in &touched.indexes {
         let index = &table.indexes[*position];
-        entries::write_entry(index, &old, primary, &mut buffers.old_entry);
-        entries::write_entry(index, &new, &buffers.key, &mut buffers.entry);
+        write_entry(index, &old, primary, &mut buffers.old_entry);
+        write_entry(index, &new, &buffers.key, &mut buffers.entry);
         let (before, after) = (&buffers.old_entry, &buffers.entry);
         if before.key == after.key {
             if before.value != after.value {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use keel_query::inspect::{Inspection, Summary};
+use keel_offline::{Inspection, Summary};
 use keel_runtime::{fiber, fs, time};
 use keel_storage::inspect::{Finding, Folder, Limits, Report, Severity};
 

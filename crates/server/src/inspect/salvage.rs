@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use keel_query::inspect::{Inspection, Salvaged};
+use keel_offline::{Inspection, Salvaged};
 use keel_runtime::fs;
 use keel_storage::inspect::{Folder, Limits, Report};
 

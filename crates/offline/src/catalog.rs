@@ -7,9 +7,9 @@ use keel_storage::inspect::{Folder, Leaf, Visitor};
 use parking_lot::Mutex;
 
 use super::Inspection;
-use crate::account::{Account, record};
-use crate::catalog::store::{CATALOG_NOTE, UNFINISHED, is_of_table, read_names, read_table, read_view};
-use crate::catalog::{Schema, TableDef, View, codec};
+use keel_catalog::account::{Account, record};
+use keel_catalog::store::{CATALOG_NOTE, UNFINISHED, is_of_table, read_names, read_table, read_view};
+use keel_catalog::{Schema, TableDef, View, codec};
 
 const REGISTRY: TreeId = TreeId(1);
 /// Rows of the catalog and the registry that are read at most.

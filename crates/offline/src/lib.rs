@@ -6,6 +6,8 @@
 //! looking anything up: each row gives the entry that each index should hold, and the sums of the hashes of both sides must
 //! agree, in each of a thousand classes. Only where they do not, the entries of a few classes are collected and named.
 
+#![forbid(unsafe_code)]
+
 mod catalog;
 mod literal;
 mod salvage;
@@ -19,8 +21,9 @@ use hashbrown::HashSet;
 use keel_base::TreeId;
 use keel_storage::inspect::{Folder, History, Leaf, Report, Visitor, tree};
 
-use crate::catalog::TableDef;
-use crate::catalog::store::is_of_table;
+use keel_catalog::TableDef;
+use keel_catalog::store::is_of_table;
+use keel_catalog::xid::Xid;
 
 pub use catalog::{Known, read_catalog};
 pub use salvage::Salvaged;
@@ -108,7 +111,7 @@ impl Inspection {
     /// Names the branches that wait for their verdict.
     fn tell_prepared(&self) {
         for found in &self.history.prepared {
-            let name = crate::xa::shown(&found.name);
+            let name = Xid::from_bytes(&found.name).map(|xid| xid.shown());
             let name = name.unwrap_or_else(|| format!("of unknown form, {}", found.name.escape_ascii()));
             let text = format!(
                 "branch {name} is prepared, with {} changes: rows are as they are without them until XA COMMIT",

@@ -11,10 +11,10 @@ use parking_lot::Mutex;
 
 use super::sums::{CLASSES, Sums, class_of, hashes};
 use super::{Inspection, Summary};
-use crate::access::clustered_key;
-use crate::catalog::counter::counted;
-use crate::catalog::{IndexDef, TableDef};
-use crate::dml::{EntryBuffers, write_clustered_key, write_entry};
+use keel_catalog::counter::counted;
+use keel_catalog::row_entries::clustered_key;
+use keel_catalog::row_entries::{EntryBuffers, write_clustered_key, write_entry};
+use keel_catalog::{IndexDef, TableDef};
 
 /// Entries that are collected to name those that differ.
 const COLLECTED_MAX: u64 = 200_000;

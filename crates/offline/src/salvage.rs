@@ -9,20 +9,21 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use keel_runtime::fs::{self, File, OpenOptions, Sync};
+use keel_runtime::sync::Mutex as FiberMutex;
 use keel_storage::inspect::{Folder, Leaf, Visitor};
-use keel_storage::runtime::fs::{self, File, OpenOptions, Sync};
-use keel_storage::runtime::sync::Mutex as FiberMutex;
 use keel_value::ValueRef;
 use keel_value::row::RowRef;
 use parking_lot::Mutex;
 
 use super::literal::push_literal;
 use super::{Inspection, read_catalog};
-use crate::access::clustered_key;
-use crate::account::{Account, show};
-use crate::catalog::layout::Layout;
-use crate::catalog::names::push_quoted;
-use crate::catalog::{ColumnDef, IndexDef, Schema, TableDef, View, show_create};
+use keel_catalog::account::Account;
+use keel_catalog::layout::Layout;
+use keel_catalog::names::push_quoted;
+use keel_catalog::row_entries::clustered_key;
+use keel_catalog::{ColumnDef, IndexDef, Schema, TableDef, View, show_create};
+use keel_query::account::show;
 
 /// Bytes of SQL written at once, and of one INSERT at about.
 const WRITE_BYTES: usize = 256 << 10;
