@@ -127,14 +127,16 @@ impl PlanCache {
         self.shard_bytes_max.store(bytes / (2 * SHARDS), Ordering::Relaxed);
     }
 
-    /// Octets that all plans take, about.
+    /// Bytes that all plans take, about, without those of prepared statements that the memory of sessions has.
     pub fn bytes(&self) -> usize {
         let texts = self.shards.iter().flat_map(|shard| {
             let shard = shard.lock();
             shard.entries.values().flat_map(|e| &e.variants).map(|v| v.bytes).collect::<Vec<_>>()
         });
         let prepared = self.prepared.iter().map(|shard| {
-            shard.lock().plans.iter().map(|(key, (plan, _))| plan_bytes(&key.0, plan)).sum::<usize>()
+            let shard = shard.lock();
+            let own = shard.plans.iter().filter(|(_, (plan, _))| plan.memory.get().is_none());
+            own.map(|(key, (plan, _))| plan_bytes(&key.0, plan)).sum::<usize>()
         });
         texts.sum::<usize>() + prepared.sum::<usize>()
     }

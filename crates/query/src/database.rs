@@ -278,7 +278,7 @@ impl Database {
         self.plans.set_bytes_max(bytes);
     }
 
-    /// Octets that the cached plans take, about.
+    /// Bytes that the cached plans take, about, without those that [`Database::charge_prepared`] counted.
     pub fn plan_bytes(&self) -> usize {
         self.plans.bytes()
     }

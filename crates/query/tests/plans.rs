@@ -5,6 +5,7 @@
 mod common;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use common::{Client, world};
 
@@ -50,4 +51,22 @@ fn plans_are_those_of_the_golden_file() {
     }
     assert!(golden.matches("\n? ").count() > 30, "the golden file was read");
     assert!(given == golden, "plans changed; now:\n{given}");
+}
+
+#[test]
+fn plans_of_prepared_statements_are_counted_once() {
+    world(|database| {
+        let mut client = Client::new(database);
+        client.run("create database test");
+        client.run("create table t (a int primary key)");
+        let text = b"select a from t where a = ?";
+        let options = keel_sql::ParseOptions { prepare: true, ..Default::default() };
+        let parsed = keel_sql::parse(text, &options).expect("it parses");
+        let plan = database.prepare(&mut client.session, Arc::new(parsed.statement), 1).expect("it binds");
+        let (plans, taken) = (database.plan_bytes(), database.host().work_memory().taken());
+        database.charge_prepared(text, &plan, &client.session.host).expect("there is memory");
+        database.share_prepared(&client.session, text, &plan);
+        assert!(database.host().work_memory().taken() > taken);
+        assert_eq!(database.plan_bytes(), plans);
+    });
 }
