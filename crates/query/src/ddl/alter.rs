@@ -413,6 +413,7 @@ impl Alteration {
         let same = |a: &IndexRecord, b: &IndexRecord| {
             (a.kind, &a.name, &a.parts, &a.using) == (b.kind, &b.name, &b.parts, &b.using)
                 && (&a.comment, a.options.block_size) == (&b.comment, b.options.block_size)
+                && a.options.made == b.options.made
         };
         let has = |index: &IndexRecord| new.indexes.iter().any(|other| same(index, other));
         let is_same = self.next_auto.is_none()
