@@ -33,15 +33,15 @@ const DIGITS_MAX: u32 = WORDS * WORD_DIGITS;
 
 /// Limbs of the magnitude: 81 digits are 270 bits.
 const LIMBS: usize = 9;
-/// Limbs of which a value keeps all bits.
-const WHOLE_LIMBS: usize = 8;
 
-/// A decimal number of up to 81 digits.
+/// A decimal number of up to 81 digits: the magnitude is `low + (high << 128) + (top << 256)`. Packed, so that a [`Value`](crate::Value)
+/// takes 40 bytes.
 #[derive(Clone, Copy)]
-#[repr(C)]
+#[repr(C, packed(4))]
 pub struct Decimal {
-    mag: [u32; WHOLE_LIMBS],
-    /// The last limb, of which 14 bits are used.
+    low: u128,
+    high: u128,
+    /// 14 bits are used.
     top: u16,
     scale: u8,
     /// 1 of a negative number, else 0. No bool: an enum would keep its tag in it, and a decimal within would be copied in
@@ -76,17 +76,20 @@ const POW10: [u128; 39] = {
 
 impl Decimal {
     /// 0.
-    pub const ZERO: Decimal = Decimal::of([0; LIMBS], 0, false);
+    pub const ZERO: Decimal = Decimal { low: 0, high: 0, top: 0, scale: 0, sign: 0 };
 
-    #[inline]
-    const fn of(limbs: [u32; LIMBS], scale: u8, negative: bool) -> Decimal {
-        let [a, b, c, d, e, f, g, h, top] = limbs;
-        Decimal { mag: [a, b, c, d, e, f, g, h], top: top as u16, scale, sign: negative as u8 }
+    fn of(limbs: &[u32; LIMBS], scale: u8, negative: bool) -> Decimal {
+        let part = |from: usize| (0..4).fold(0, |all, at| all | u128::from(limbs[from + at]) << (32 * at));
+        Decimal { low: part(0), high: part(4), top: limbs[8] as u16, scale, sign: u8::from(negative) }
     }
 
     fn limbs(&self) -> [u32; LIMBS] {
-        let [a, b, c, d, e, f, g, h] = self.mag;
-        [a, b, c, d, e, f, g, h, self.top as u32]
+        let limb = |part: u128, at: usize| (part >> (32 * at)) as u32;
+        std::array::from_fn(|at| match at {
+            0..4 => limb(self.low, at),
+            4..8 => limb(self.high, at - 4),
+            _ => u32::from(self.top),
+        })
     }
 
     /// The same magnitude with a sign.
@@ -107,12 +110,7 @@ impl Decimal {
     /// `digits / 10^scale`.
     #[inline]
     pub fn from_parts(negative: bool, digits: u128, scale: u8) -> Decimal {
-        let mut mag = [0; LIMBS];
-        mag[0] = digits as u32;
-        mag[1] = (digits >> 32) as u32;
-        mag[2] = (digits >> 64) as u32;
-        mag[3] = (digits >> 96) as u32;
-        Decimal::of(mag, scale, negative && digits != 0)
+        Decimal { low: digits, high: 0, top: 0, scale, sign: u8::from(negative && digits != 0) }
     }
 
     /// Takes a wide magnitude; digits after the point for which there is no word are cut off.
@@ -128,7 +126,7 @@ impl Decimal {
         }
         let mut mag = [0; LIMBS];
         mag.copy_from_slice(&digits.0[..LIMBS]);
-        Ok(Decimal::of(mag, scale as u8, negative && !digits.is_zero()))
+        Ok(Decimal::of(&mag, scale as u8, negative && !digits.is_zero()))
     }
 
     fn wide(&self) -> Wide {
@@ -138,11 +136,7 @@ impl Decimal {
     /// The magnitude where it fits 128 bits.
     #[inline]
     fn small(&self) -> Option<u128> {
-        if self.mag[4] | self.mag[5] | self.mag[6] | self.mag[7] | u32::from(self.top) != 0 {
-            return None;
-        }
-        let low = u128::from(self.mag[0]) | u128::from(self.mag[1]) << 32;
-        Some(low | u128::from(self.mag[2]) << 64 | u128::from(self.mag[3]) << 96)
+        (self.high == 0 && self.top == 0).then_some(self.low)
     }
 
     /// Digits after the point.
@@ -166,7 +160,7 @@ impl Decimal {
     /// Whether the value is zero.
     #[inline]
     pub fn is_zero(&self) -> bool {
-        self.mag == [0; WHOLE_LIMBS] && self.top == 0
+        self.low == 0 && self.high == 0 && self.top == 0
     }
 
     /// Whether the value is below zero.
