@@ -3,7 +3,7 @@
 //! A plan made for ANALYZE has counts at its operators; any other plan has none, and its rows pass no code that counts.
 //!
 //! To look at the clock takes as long as to read a row. The first calls of an operator are timed, among them those that do
-//! the work for others, as a hash join's; of later ones each [`EVERY`]th, which stands for the others.
+//! the work for others, as a hash join's; of later ones each `EVERY`th, which stands for the others.
 
 use std::cell::RefCell;
 use std::sync::Arc;

@@ -13,7 +13,7 @@
 //!    take several in order of their places in memory, and let go of all when the next one is not there soon; so does LOCK
 //!    TABLES where trying alone did not help. Rings that remain are found when they close ([`crate::waits`]). Those that
 //!    also pass through row locks are not; but who awaits a lock exclusively lets those behind it pass from time to
-//!    time ([`PATIENCE`]), which breaks every ring, and keeps one forgotten transaction from blocking a table for all.
+//!    time (`PATIENCE`), which breaks every ring, and keeps one forgotten transaction from blocking a table for all.
 //!    Each time it waits longer, so transactions of any length end.
 //!
 //! Nothing of this survives a crash.

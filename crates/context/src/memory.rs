@@ -1,8 +1,8 @@
 //! Memory that sessions share: for sorts, groups, joins, sets of keys, kept rows and cursors, for user variables and
 //! parameters that come in pieces.
 //!
-//! 1. An operator begins with [`FREE_BYTES`], which most need no more than.
-//! 2. To have [`START_BYTES`] and a file, its statement waits for room ([`Operators`]): a thousand sorts at once would take
+//! 1. An operator begins with `FREE_BYTES`, which most need no more than.
+//! 2. To have `START_BYTES` and a file, its statement waits for room ([`Operators`]): a thousand sorts at once would take
 //!    more than there is, and be slower than one after the other.
 //! 3. What it wants beyond that, up to the variable that bounds it, it takes from the server's [`WorkMemory`] in steps, as long
 //!    as its step is no more than half of what is free; then rows and keys go to a file, and variables and parameters are
