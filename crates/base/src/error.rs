@@ -329,6 +329,7 @@ catalogue! {
     MALFORMED_DEFINER malformed_definer(1446, "0L000") "Invalid definer";
     NO_SUCH_USER no_such_user(1449, "HY000", user, host) "The user specified as a definer ('{user}'@'{host}') does not exist";
     FORBID_SCHEMA_CHANGE forbid_schema_change(1450, "HY000", from, to) "Changing schema from '{from}' to '{to}' is not allowed";
+    SP_WRONG_NAME sp_wrong_name(1458, "42000", name) "Incorrect routine name '{name}'";
     VIEW_RECURSIVE view_recursive(1462, "HY000", db, view) "`{db}`.`{view}` contains view recursion";
     SP_WRONG_NO_OF_ARGS sp_wrong_no_of_args(1318, "42000", kind, name, expected, got) "Incorrect number of arguments for {kind} {name}; expected {expected}, got {got}";
     NULL_NOT_ALLOWED null_not_allowed(1138, "02200", function, argument) "Function sys.{function}: {argument} input variable should not be NULL";

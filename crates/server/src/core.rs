@@ -267,6 +267,9 @@ impl Core {
 
     /// Makes `name` the default database.
     pub fn use_database(&mut self, name: &str) -> SqlResult<()> {
+        if name.is_empty() {
+            return Err(errors::no_db());
+        }
         if !can_name_database(name) {
             return Err(errors::wrong_db_name(shortened(name)));
         }

@@ -287,14 +287,12 @@ impl Parser<'_> {
             }
             return Ok(GrantLevel::Database(None));
         }
-        let first = self.ident()?;
-        if !self.accept(Tok::Dot) {
-            return Ok(GrantLevel::Table(crate::ast::ObjectName { db: None, name: first }));
+        if self.peek_at(1).tok == Tok::Dot && self.peek_at(2).tok == Tok::Star {
+            let database = self.ident()?;
+            self.pos += 2;
+            return Ok(GrantLevel::Database(Some(database)));
         }
-        if self.accept(Tok::Star) {
-            return Ok(GrantLevel::Database(Some(first)));
-        }
-        Ok(GrantLevel::Table(crate::ast::ObjectName { db: Some(first), name: self.ident()? }))
+        self.object_name().map(GrantLevel::Table)
     }
 }
 

@@ -27,7 +27,7 @@ impl Parser<'_> {
                 let name = if options_follow || self.at_kw(Kw::CHARSET) || self.at_kw(Kw::COMMENT) {
                     None
                 } else {
-                    Some(self.ident()?)
+                    Some(self.database_name()?)
                 };
                 let options = self.database_options()?;
                 if options == crate::ast::DatabaseOptions::default() {

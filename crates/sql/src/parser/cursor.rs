@@ -261,14 +261,42 @@ impl Parser<'_> {
         Ok(name)
     }
 
-    /// `db.name` or `name`.
+    /// `db.name` or `name` of a table, view or sequence: 1102 and 1103 where no such thing can have the name.
     pub(super) fn object_name(&mut self) -> SqlResult<ObjectName> {
+        let name = self.qualified_name()?;
+        match is_name_of_object(&name.name) {
+            true => Ok(name),
+            false => Err(errors::wrong_table_name(&name.name)),
+        }
+    }
+
+    /// `db.name` or `name` of a routine, trigger or event: 1102 and 1458 where no such thing can have the name.
+    pub(super) fn program_name(&mut self) -> SqlResult<ObjectName> {
+        let name = self.qualified_name()?;
+        match is_name_of_object(&name.name) {
+            true => Ok(name),
+            false => Err(errors::sp_wrong_name(&name.name)),
+        }
+    }
+
+    /// A database's name; 1102 where none can have it.
+    pub(super) fn database_name(&mut self) -> SqlResult<String> {
+        let name = self.ident()?;
+        if is_name_of_object(&name) { Ok(name) } else { Err(errors::wrong_db_name(&name)) }
+    }
+
+    /// `db.name` or `name`, of which the second is not checked.
+    pub(super) fn qualified_name(&mut self) -> SqlResult<ObjectName> {
         if self.accept(Tok::Dot) {
             return Ok(ObjectName { db: None, name: self.ident()? });
         }
         let first = self.ident()?;
         if self.accept(Tok::Dot) {
-            return Ok(ObjectName { db: Some(first), name: self.ident()? });
+            let name = self.ident()?;
+            if !is_name_of_object(&first) {
+                return Err(errors::wrong_db_name(&first));
+            }
+            return Ok(ObjectName { db: Some(first), name });
         }
         Ok(ObjectName { db: None, name: first })
     }
@@ -379,6 +407,11 @@ impl Parser<'_> {
     pub(super) fn constant(value: LiteralValue) -> Expr {
         Expr::Literal(Literal { value, index: None })
     }
+}
+
+/// Whether a database, a table or a routine can have the name.
+fn is_name_of_object(name: &str) -> bool {
+    !name.is_empty() && !name.ends_with(' ')
 }
 
 /// Bytes of a text of which a column's name is made: no name is as long.

@@ -26,7 +26,9 @@ impl Parser<'_> {
         let if_exists = self.if_exists()?;
         let name = match kind {
             ProgramKind::Server => ObjectName { db: None, name: self.ident_or_text()? },
-            _ => self.object_name()?,
+            // It may be one of a library, whose names are not checked.
+            ProgramKind::Function => self.qualified_name()?,
+            _ => self.program_name()?,
         };
         Ok(program(ProgramAction::Drop { if_exists }, kind, name))
     }
@@ -42,7 +44,7 @@ impl Parser<'_> {
         };
         let name = match kind {
             ProgramKind::Server => ObjectName { db: None, name: self.ident_or_text()? },
-            _ => self.object_name()?,
+            _ => self.program_name()?,
         };
         self.compound = true;
         Ok(program(ProgramAction::Alter, kind, name))
@@ -51,7 +53,7 @@ impl Parser<'_> {
     /// At CALL.
     pub(super) fn call_procedure(&mut self) -> SqlResult<Statement> {
         self.advance();
-        let mut name = self.object_name()?;
+        let mut name = self.program_name()?;
         if name.db.is_some() && self.accept(Tok::Dot) {
             name.name = format!("{}.{}", name.name, self.ident()?);
         }
@@ -102,7 +104,7 @@ impl Parser<'_> {
     fn wanted_tables(&mut self, kw: Kw) -> Option<WantedOf> {
         self.advance();
         if kw == Kw::HANDLER {
-            let name = self.object_name().ok()?;
+            let name = self.program_name().ok()?;
             return self.at_kw(Kw::OPEN).then_some(WantedOf::Rows(name));
         }
         let words = if kw == Kw::CACHE { "CACHE INDEX" } else { "LOAD INDEX INTO CACHE" };
@@ -111,7 +113,7 @@ impl Parser<'_> {
             self.expect_kw(Kw::INTO).ok()?;
             self.expect_kw(Kw::CACHE).ok()?;
         }
-        let mut names = vec![self.object_name().ok()?];
+        let mut names = vec![self.program_name().ok()?];
         // Names of indexes may follow each table.
         while !matches!(self.peek().tok, Tok::End | Tok::Bad) {
             if self.accept(Tok::LParen) {
@@ -119,7 +121,7 @@ impl Parser<'_> {
                     self.advance();
                 }
             } else if self.accept(Tok::Comma) {
-                names.push(self.object_name().ok()?);
+                names.push(self.program_name().ok()?);
             } else {
                 self.advance();
             }
@@ -143,7 +145,7 @@ impl Parser<'_> {
             }
             Kw::TRIGGER => {
                 self.if_not_exists()?;
-                let trigger = self.object_name()?;
+                let trigger = self.program_name()?;
                 self.expect_any(&[Kw::BEFORE, Kw::AFTER])?;
                 self.expect_any(&[Kw::INSERT, Kw::UPDATE, Kw::DELETE])?;
                 self.expect_kw(Kw::ON)?;
@@ -155,7 +157,7 @@ impl Parser<'_> {
             }
             Kw::EVENT => {
                 self.if_not_exists()?;
-                let event = self.object_name()?;
+                let event = self.program_name()?;
                 self.expect_kw(Kw::ON)?;
                 self.expect_kw(Kw::SCHEDULE)?;
                 self.expect_any(&[Kw::EVERY, Kw::AT])?;
@@ -177,7 +179,7 @@ impl Parser<'_> {
     /// Name, parameters and RETURNS of a routine. Oracle's need neither parentheses nor this order.
     fn routine_head(&mut self, is_function: bool) -> SqlResult<Option<WantedOf>> {
         self.if_not_exists()?;
-        let wanted = Some(WantedOf::Routine(self.object_name()?));
+        let wanted = Some(WantedOf::Routine(self.program_name()?));
         if self.options.types == TypeFamily::Oracle {
             return Ok(wanted);
         }

@@ -85,7 +85,11 @@ impl Parser<'_> {
 
     /// FROM db, IN db.
     fn db_clause(&mut self) -> SqlResult<Option<String>> {
-        if self.accept_any(&[Kw::FROM, Kw::IN]).is_some() { Ok(Some(self.ident()?)) } else { Ok(None) }
+        if self.accept_any(&[Kw::FROM, Kw::IN]).is_some() {
+            Ok(Some(self.database_name()?))
+        } else {
+            Ok(None)
+        }
     }
 
     /// `FROM table [FROM db]`.
@@ -105,7 +109,7 @@ impl Parser<'_> {
             Kw::DATABASE | Kw::SCHEMA => {
                 self.advance();
                 let if_not_exists = self.if_not_exists()?;
-                ShowKind::CreateDatabase { name: self.ident()?, if_not_exists }
+                ShowKind::CreateDatabase { name: self.database_name()?, if_not_exists }
             }
             Kw::TABLE => {
                 self.advance();
@@ -130,7 +134,7 @@ impl Parser<'_> {
                 if kw == Kw::PACKAGE && self.accept_kw(Kw::BODY) {
                     kind.push_str(" BODY");
                 }
-                ShowKind::CreateOther { kind, name: self.object_name()? }
+                ShowKind::CreateOther { kind, name: self.program_name()? }
             }
             _ => return Err(self.unexpected()),
         })
@@ -236,7 +240,7 @@ impl Parser<'_> {
         let wanted: &[Kw] = if kw == Kw::PACKAGE { &[Kw::STATUS] } else { &[Kw::STATUS, Kw::CODE] };
         Ok(match self.expect_any(wanted)? {
             Kw::STATUS => ShowKind::RoutineStatus { kind },
-            _ => ShowKind::RoutineCode { kind, name: self.object_name()? },
+            _ => ShowKind::RoutineCode { kind, name: self.program_name()? },
         })
     }
 
