@@ -70,7 +70,7 @@ impl Binder<'_> {
         {
             return self.call_of_sys(call, function);
         }
-        if call.named {
+        if call.named.0 {
             return Err(named_arguments(call));
         }
         if call.spaced {

@@ -358,7 +358,7 @@ fn call(name: &str, args: Vec<Expr>) -> Expr {
         written: Default::default(),
         spaced: false,
         args,
-        named: false,
+        named: Default::default(),
         star: false,
         distinct: false,
         order_by: Vec::new(),

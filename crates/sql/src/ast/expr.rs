@@ -385,6 +385,17 @@ pub enum IsTest {
     Unknown,
 }
 
+/// Whether an argument of a call has a name, as those of loadable functions may: `f(a AS b)`. The binder refuses such calls, and the
+/// printer leaves the names out; so it never makes two trees differ.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NamedArguments(pub bool);
+
+impl PartialEq for NamedArguments {
+    fn eq(&self, _: &NamedArguments) -> bool {
+        true
+    }
+}
+
 /// A function call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FunctionCall {
@@ -401,8 +412,8 @@ pub struct FunctionCall {
     pub spaced: bool,
     /// The arguments.
     pub args: Vec<Expr>,
-    /// An argument has a name, as those of loadable functions may: `f(a AS b)`.
-    pub named: bool,
+    /// Whether an argument has a name.
+    pub named: NamedArguments,
     /// `COUNT(*)`.
     pub star: bool,
     /// `SUM(DISTINCT a)`.

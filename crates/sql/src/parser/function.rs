@@ -396,7 +396,7 @@ impl Parser<'_> {
             written: SourceText(written),
             spaced,
             args: Vec::new(),
-            named: false,
+            named: Default::default(),
             star: false,
             distinct: false,
             order_by: Vec::new(),
@@ -459,7 +459,7 @@ impl Parser<'_> {
             if call.name == "weight_string" && plain && self.weight_options(&mut call.args)? {
                 return Ok(());
             }
-            call.named |= may_be_named && self.select_alias()?.is_some();
+            call.named.0 |= may_be_named && self.select_alias()?.is_some();
             if call.args.len() == most || !self.accept(Tok::Comma) {
                 return Ok(());
             }
@@ -682,7 +682,7 @@ impl Parser<'_> {
 /// A call without anything special.
 pub(super) fn plain_call(name: &str, args: Vec<Expr>) -> Expr {
     Expr::Function(Box::new(FunctionCall {
-        named: false,
+        named: Default::default(),
         db: None,
         name: name.to_owned(),
         written: SourceText(name.to_owned()),
