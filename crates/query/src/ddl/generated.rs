@@ -9,6 +9,7 @@ use keel_sql::ast;
 use super::checks::is_of_statement;
 use super::columns::scope_of;
 use super::kept::{self, Refusal};
+use super::modes;
 use super::view_text::{Around, Rewriter};
 use crate::bind::generated::parse;
 use crate::bind::{BindContext, Binder, Clause, ParamSource, WholeNames, display};
@@ -102,6 +103,13 @@ fn settle_all(session: &Session, catalog: &Catalog, record: &TableRecord) -> Res
         let is_kept = generated.stored || is_indexed(record, place);
         let bound = bind(session, catalog, columns, column, generated, is_kept)?;
         known.check(place, &bound, is_kept)?;
+        if is_kept {
+            let tree = parse(&generated.expression)?;
+            if let Some(mode) = modes::dependence(&tree, &bound, column, columns) {
+                let error = not_allowed(generated.expression.clone(), &column.name);
+                return Err(Refusal::by_mode(error, mode));
+            }
+        }
         let follows = known.first_changed(&bound);
         if let Some(base) = follows.filter(|_| generated.stored) {
             return Err(not_allowed(base.to_string(), &column.name).into());

@@ -222,11 +222,13 @@ pub(super) struct Refusal {
     error: SqlError,
     /// The expression, where it could not be bound.
     unbound: Option<String>,
+    /// The value of `sql_mode` that the expression depends on.
+    mode: Option<&'static str>,
 }
 
 impl From<SqlError> for Refusal {
     fn from(error: SqlError) -> Refusal {
-        Refusal { error, unbound: None }
+        Refusal { error, unbound: None, mode: None }
     }
 }
 
@@ -237,14 +239,24 @@ impl Refusal {
         if error.code == code::WRONG_PARAMCOUNT_TO_NATIVE_FCT {
             return error.into();
         }
-        Refusal { error, unbound: Some(expression.to_string()) }
+        Refusal { error, unbound: Some(expression.to_string()), mode: None }
     }
 
-    /// The statement's error; SHOW WARNINGS shows 4027 behind it.
+    /// Of an expression whose value follows `sql_mode`.
+    pub fn by_mode(error: SqlError, mode: &'static str) -> Refusal {
+        Refusal { error, unbound: None, mode: Some(mode) }
+    }
+
+    /// The statement's error; SHOW WARNINGS shows 4027 or the mode behind it.
     pub fn told(self, session: &mut Session) -> SqlError {
         if let Some(expression) = self.unbound {
             session.push_error(&self.error);
             session.push_error(&errors::error_evaluating_expression(expression));
+        }
+        if let Some(mode) = self.mode {
+            session.push_error(&self.error);
+            let text = format!("Expression depends on the @@sql_mode value {mode}");
+            session.warn(errors::unknown_error(text));
         }
         self.error
     }

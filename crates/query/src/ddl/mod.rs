@@ -24,6 +24,7 @@ mod index;
 mod kept;
 mod keys;
 mod lost;
+mod modes;
 mod online;
 mod renames;
 mod row_size;
