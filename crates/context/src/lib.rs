@@ -1,9 +1,10 @@
 //! What statements need while they run, whatever they do: memory with a bound, sorting, temporary files, interrupts, locks of
-//! names, counts, and rows on their way to a client. The crate knows no catalog and no expression.
+//! names, variables, warnings, counts, and rows on their way to a client. The crate knows no catalog and no expression.
 //!
 //! [`admission`] shares memory between the operators of all statements and [`memory`] counts what each keeps; [`sort`] and
 //! [`temp_file`] carry on in files where memory ends. [`mdl`] has the locks of tables, [`user_locks`] those of `GET_LOCK()`,
-//! and [`waits`] finds rings among them. [`interrupt`] ends a statement from outside.
+//! and [`waits`] finds rings among them. [`interrupt`] ends a statement from outside. [`vars`], [`user_variables`],
+//! [`diagnostics`] and [`statement_counts`] are the plain data of a session; [`Place`] is the server as operators see it.
 
 #![forbid(unsafe_code)]
 

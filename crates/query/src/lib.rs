@@ -1,4 +1,4 @@
-//! From a statement's tree to its effect: catalog, binder, optimizer, executor, expressions, definitions.
+//! From a statement's tree to its effect: binder, optimizer, executor, expressions, definitions.
 //!
 //! The server owns one [`Database`] and a [`Session`] per connection. A text statement is looked for in the plan cache by
 //! its digest ([`Database::cached`]); on a miss it is parsed and bound ([`Database::prepare`]); either way

@@ -6,9 +6,7 @@
 //! 1. A privilege holds globally, on databases whose names match a pattern, on a table, or on a column. What a session has
 //!    globally and in its default database is settled when it connects, chooses a role or a database ([`Access`]); what
 //!    it has on tables is looked up in the newest version. So it is in MariaDB.
-//! 2. Statements are asked for privileges in `check` alone: plans once for each version of the accounts, definitions by
-//!    their tree.
-//! 3. Every list of accounts is in the order in which they are tried: exact hosts first.
+//! 2. Every list of accounts is in the order in which they are tried: exact hosts first.
 
 pub mod access;
 pub mod auth;

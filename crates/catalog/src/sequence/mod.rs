@@ -1,4 +1,5 @@
-//! What memory knows of sequences: the values that were taken from their rows and are not given yet, and who waits for some.
+//! The state of sequences in memory: values that a session took from the row of a sequence and nobody has got yet, and the
+//! number of sessions that wait for a value.
 
 mod shape;
 mod values;
@@ -15,7 +16,7 @@ pub use values::{State, Taken, Values};
 
 /// What memory knows of a sequence.
 pub struct Sequence {
-    /// Held by who writes the row.
+    /// The session that writes the row holds it.
     pub gate: Arc<TableLock>,
     /// None before its first use, and while somebody holds the gate.
     pub state: Mutex<Option<State>>,
