@@ -36,7 +36,7 @@ pub(super) fn text(session: &Session, tree: &ast::Expr) -> String {
     printed(session, &rewritten(session, tree))
 }
 
-/// An expression in which what has several ways to be said has one, as in views.
+/// The expression with one spelling for each construct that has several, as in views.
 pub(super) fn rewritten(session: &Session, tree: &ast::Expr) -> ast::Expr {
     let connection_charset = session.vars.connection_collation.charset().name();
     let names = WholeNames::default();
@@ -101,14 +101,11 @@ fn settle_all(session: &Session, catalog: &Catalog, record: &TableRecord) -> Res
     for (place, column) in columns.iter().enumerate() {
         let Some(generated) = &column.generated else { continue };
         let is_kept = generated.stored || is_indexed(record, place);
-        let bound = bind(session, catalog, columns, column, generated, is_kept)?;
+        let (tree, bound) = bind(session, catalog, columns, column, generated, is_kept)?;
         known.check(place, &bound, is_kept)?;
-        if is_kept {
-            let tree = parse(&generated.expression)?;
-            if let Some(mode) = modes::dependence(&tree, &bound, column, columns) {
-                let error = not_allowed(generated.expression.clone(), &column.name);
-                return Err(Refusal::by_mode(error, mode));
-            }
+        if is_kept && let Some(mode) = modes::dependence(&tree, &bound, column, columns) {
+            let error = not_allowed(generated.expression.clone(), &column.name);
+            return Err(Refusal::by_mode(error, mode));
         }
         let follows = known.first_changed(&bound);
         if let Some(base) = follows.filter(|_| generated.stored) {
@@ -139,6 +136,7 @@ fn is_indexed(record: &TableRecord, place: usize) -> bool {
     record.indexes.iter().any(|index| index.parts.iter().any(|part| part.column == place))
 }
 
+/// The expression of a generated column, as it is written and bound over the table's columns.
 fn bind(
     session: &Session,
     catalog: &Catalog,
@@ -146,7 +144,7 @@ fn bind(
     column: &ColumnDef,
     generated: &Generated,
     is_kept: bool,
-) -> Result<Expr, Refusal> {
+) -> Result<(ast::Expr, Expr), Refusal> {
     let tree = parse(&generated.expression)?;
     let refuses = |name: &str, arguments: usize| {
         let varies = func::lookup(name).is_some_and(kept::varies);
@@ -165,7 +163,7 @@ fn bind(
         code::OPERAND_COLUMNS if matches!(tree, ast::Expr::Row(_)) => error.into(),
         _ => Refusal::unbound(in_clause(error), &generated.expression),
     })?;
-    Ok(bound)
+    Ok((tree, bound))
 }
 
 impl Known<'_> {
