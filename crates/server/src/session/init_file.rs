@@ -88,9 +88,9 @@ fn run_source(core: &mut Core, source: &Source, params: &[Value], depth: usize) 
         Source::Server(of_server) => match statement::run(core, of_server, params)? {
             Outcome::Ok(_) | Outcome::Affected(_) | Outcome::Rows(_) => Ok(()),
             Outcome::Run { source, params } => {
-                core.sql.by_execute = true;
+                let outer = std::mem::replace(&mut core.sql.by_execute, true);
                 let result = run_source(core, &source, &params, depth + 1);
-                core.sql.by_execute = false;
+                core.sql.by_execute = outer;
                 result
             }
             Outcome::RunWith { items, statement } => {
