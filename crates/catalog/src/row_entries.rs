@@ -9,7 +9,7 @@ use crate::IndexDef;
 pub struct EntryBuffers {
     /// Its key: the parts, then the clustered key.
     pub key: Vec<u8>,
-    /// Octets of the parts.
+    /// Bytes of the parts.
     pub parts_len: usize,
     /// Its value.
     pub value: Vec<u8>,

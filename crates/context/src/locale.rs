@@ -1,7 +1,7 @@
 //! Locales: names of months and days, and how numbers are written, in the languages that MariaDB knows.
 //!
 //! `locales.tsv` has a line for each, in the order of MariaDB's numbers, made of what MariaDB 10.11 answers: name, characters of
-//! the longest names of months and of days, decimal point, separator of groups (`\0` is the octet 0), digits of the groups
+//! the longest names of months and of days, decimal point, separator of groups (`\0` is the byte 0), digits of the groups
 //! (`32` is three at the point and then two), and the names: months, months in short, days from Monday, days in short.
 
 use std::sync::LazyLock;

@@ -16,7 +16,7 @@ pub enum AlterAlgorithm {
     Default,
     /// The rows are copied.
     Copy,
-    /// The engine may write them anew.
+    /// The engine may rewrite the rows.
     Inplace,
     /// Only indexes may be made.
     NoCopy,

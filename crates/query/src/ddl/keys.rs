@@ -13,7 +13,7 @@ use crate::session::Session;
 /// Octets of a key.
 const KEY_OCTETS_MAX: u32 = 3072;
 /// Bytes of a part of a key in the row formats COMPACT and REDUNDANT.
-const COMPACT_PART_OCTETS_MAX: u64 = 767;
+const COMPACT_PART_BYTES_MAX: u64 = 767;
 /// Parts of a key.
 const PARTS_MAX: usize = 32;
 /// Keys of a table.
@@ -302,7 +302,7 @@ fn per_char(column: &ColumnDef) -> u64 {
 }
 
 /// Octets of a part of an index at most.
-fn part_octets(column: &ColumnDef, part: &KeyPart) -> u64 {
+fn part_bytes(column: &ColumnDef, part: &KeyPart) -> u64 {
     if !column.ty.is_string() {
         return 8;
     }
@@ -315,10 +315,10 @@ pub(super) fn check_row_format(record: &TableRecord, is_new: impl Fn(&str) -> bo
     if !matches!(record.options.row_format.as_deref(), Some("COMPACT" | "REDUNDANT")) {
         return Ok(());
     }
-    let is_long = |part: &KeyPart| part_octets(&record.columns[part.column], part) > COMPACT_PART_OCTETS_MAX;
+    let is_long = |part: &KeyPart| part_bytes(&record.columns[part.column], part) > COMPACT_PART_BYTES_MAX;
     let mut looked_at = record.indexes.iter().filter(|index| !index.hashed && is_new(&index.name));
     match looked_at.any(|index| index.parts.iter().any(is_long)) {
-        true => Err(errors::index_column_too_long(COMPACT_PART_OCTETS_MAX)),
+        true => Err(errors::index_column_too_long(COMPACT_PART_BYTES_MAX)),
         false => Ok(()),
     }
 }
@@ -341,7 +341,7 @@ pub(super) fn fit(
                 anew = true;
             }
         }
-        let octets = |part: &KeyPart| part_octets(&columns[part.column], part);
+        let octets = |part: &KeyPart| part_bytes(&columns[part.column], part);
         let most = u64::from(KEY_OCTETS_MAX);
         if index.kind == IndexKind::Plain {
             for part in index.parts.iter_mut().filter(|part| octets(part) > most) {

@@ -97,7 +97,7 @@ fn cast_integer<'f>(ty: &'f SqlType, value: &'f Expr, cx: &mut EvalContext<'_, '
         ValueRef::Double(v) => v.round_ties_even() as i128,
         ValueRef::Float(v) => f64::from(v).round_ties_even() as i128,
         ValueRef::Decimal(d) => decimal_to_whole(&d),
-        ValueRef::Bytes(octets) if typing::is_hex(value) => i128::from(bytes_as_number(octets)),
+        ValueRef::Bytes(bytes) if typing::is_hex(value) => i128::from(bytes_as_number(bytes)),
         ValueRef::Bytes(text) => {
             let bits = leading_integer(text, ty.unsigned, &value.ty, cx)?;
             return Ok(Cell::Ref(if ty.unsigned {

@@ -310,7 +310,7 @@ impl Expr {
                 match value.as_ref() {
                     ValueRef::Null => Ok(None),
                     ValueRef::Int(v) => Ok(Some(v != 0)),
-                    ValueRef::Bytes(octets) if typing::is_hex(self) => Ok(Some(bytes_as_number(octets) != 0)),
+                    ValueRef::Bytes(bytes) if typing::is_hex(self) => Ok(Some(bytes_as_number(bytes) != 0)),
                     ValueRef::Bytes(found) if json::is_extracted(self) => {
                         Ok(Some(self.json_number(found, convert::to_f64) != 0.0))
                     }
@@ -376,7 +376,7 @@ impl Expr {
                 let clamped = v.round_ties_even().clamp(i64::MIN as f64, u64::MAX as f64) as i128;
                 Some(clamped.min(i128::from(u64::MAX)))
             }
-            ValueRef::Bytes(octets) if typing::is_hex(self) => Some(i128::from(bytes_as_number(octets))),
+            ValueRef::Bytes(bytes) if typing::is_hex(self) => Some(i128::from(bytes_as_number(bytes))),
             ValueRef::Bytes(_) if is_extreme_of_texts(self) => extreme_of_numbers(self, cx, Expr::integer)?,
             ValueRef::Bytes(found) if json::is_extracted(self) => {
                 Some(i128::from(self.json_number(found, convert::to_i64)))
@@ -406,7 +406,7 @@ impl Expr {
             ValueRef::Float(v) => Some(f64::from(v)),
             ValueRef::Int(v) => Some(v as f64),
             ValueRef::UInt(v) if !self.ty.has_members() => Some(v as f64),
-            ValueRef::Bytes(octets) if typing::is_hex(self) => Some(bytes_as_number(octets) as f64),
+            ValueRef::Bytes(bytes) if typing::is_hex(self) => Some(bytes_as_number(bytes) as f64),
             ValueRef::Bytes(_) if is_extreme_of_texts(self) => extreme_of_numbers(self, cx, Expr::real)?,
             ValueRef::Bytes(found) if json::is_extracted(self) => {
                 Some(self.json_number(found, convert::to_f64))
@@ -426,9 +426,7 @@ impl Expr {
             ValueRef::Null => None,
             ValueRef::Decimal(v) => Some(v),
             ValueRef::Int(v) => Some(Decimal::from_i64(v)),
-            ValueRef::Bytes(octets) if typing::is_hex(self) => {
-                Some(Decimal::from_u64(bytes_as_number(octets)))
-            }
+            ValueRef::Bytes(bytes) if typing::is_hex(self) => Some(Decimal::from_u64(bytes_as_number(bytes))),
             ValueRef::Bytes(_) if is_extreme_of_texts(self) => extreme_of_numbers(self, cx, Expr::decimal)?,
             ValueRef::Bytes(found) if json::is_extracted(self) => {
                 Some(self.json_number(found, convert::to_decimal))

@@ -372,13 +372,13 @@ pub const COMPUTED_CHARS_MAX: u32 = 512;
 pub fn kept_text(expr: &Expr) -> SqlType {
     let collation = expr.ty.collation;
     let chars = text_chars(expr);
-    let octets = u64::from(chars) * u64::from(collation.charset().max_bytes());
+    let bytes = u64::from(chars) * u64::from(collation.charset().max_bytes());
     let binary = collation == CollationId::BINARY;
     let ty = match (chars <= COMPUTED_CHARS_MAX, binary) {
         (true, true) => SqlType::varbinary(chars),
         (true, false) => SqlType::varchar(chars, collation),
-        (false, _) => SqlType::new(blob_kind(octets.max(u64::from(u16::MAX)), binary))
-            .with_length(u32::try_from(octets).unwrap_or(u32::MAX))
+        (false, _) => SqlType::new(blob_kind(bytes.max(u64::from(u16::MAX)), binary))
+            .with_length(u32::try_from(bytes).unwrap_or(u32::MAX))
             .with_collation(collation),
     };
     let decimals = if matches!(expr.node, Node::Constant(_)) { expr.ty.decimals } else { STRING_DECIMALS };
