@@ -18,18 +18,7 @@ use keel_storage::runtime::fs::{self, File, OpenOptions, Sync};
 use keel_storage::runtime::wait::WaitEvent;
 
 use crate::account::{Privileges, see::require_global};
-use crate::session::Session;
-
-/// Which files statements may use.
-#[derive(Debug, Clone, Default)]
-pub struct FileRules {
-    /// The data folder.
-    pub data_folder: PathBuf,
-    /// `secure_file_priv`: the only folder whose files are used.
-    pub only: Option<PathBuf>,
-    /// `local_infile`: clients may be asked for their files.
-    pub local_infile: bool,
-}
+use crate::expr::{Env, FileRules};
 
 /// The folder of the data folder in which the engine keeps its trees.
 const TREES: &str = "trees";
@@ -38,13 +27,13 @@ const TREES: &str = "trees";
 const WRITE_BYTES: usize = 64 << 10;
 
 /// 1227 for who may not write files.
-pub(crate) fn require_to_write(session: &Session) -> SqlResult<()> {
-    require_global(session, Privileges::FILE)
+pub(crate) fn require_to_write(env: &Env) -> SqlResult<()> {
+    require_global(env, Privileges::FILE)
 }
 
 /// 1045 for who may not read files.
-pub(crate) fn require_to_read(session: &Session) -> SqlResult<()> {
-    let access = &session.access;
+pub(crate) fn require_to_read(env: &Env) -> SqlResult<()> {
+    let access = &env.access;
     if access.global.has(Privileges::FILE) {
         return Ok(());
     }
@@ -77,9 +66,9 @@ fn folder_of(database: &str) -> String {
 }
 
 /// Where a file is that a statement names.
-fn resolve(session: &Session, rules: &FileRules, name: &[u8]) -> PathBuf {
+fn resolve(env: &Env, rules: &FileRules, name: &[u8]) -> PathBuf {
     let path = Path::new(OsStr::from_bytes(name));
-    match &session.database {
+    match &env.database {
         Some(database) if !name.contains(&b'/') => rules.data_folder.join(folder_of(database)).join(path),
         _ => rules.data_folder.join(path),
     }
@@ -109,10 +98,10 @@ fn not_permitted() -> SqlError {
 }
 
 /// Opens a file for LOAD DATA: 1290, 13 where there is none, 1085 where it is no regular one, 29.
-pub(crate) fn open(session: &Session, name: &[u8]) -> SqlResult<InputFile> {
-    require_to_read(session)?;
-    let rules = session.host.file_rules();
-    let path = resolve(session, &rules, name);
+pub(crate) fn open(env: &Env, name: &[u8]) -> SqlResult<InputFile> {
+    require_to_read(env)?;
+    let rules = env.server.file_rules();
+    let path = resolve(env, &rules, name);
     if !is_permitted(&rules, &path) {
         return Err(not_permitted());
     }
@@ -147,11 +136,11 @@ impl InputFile {
 }
 
 /// LOAD_FILE(): the content, or none where it may not be read or is none. 1301 as a warning where it is too long.
-pub(crate) fn content(session: &mut Session, name: &[u8]) -> SqlResult<Option<Vec<u8>>> {
-    if !session.access.global.has(Privileges::FILE) || name.contains(&0) {
+pub(crate) fn content(env: &mut Env, name: &[u8]) -> SqlResult<Option<Vec<u8>>> {
+    if !env.access.global.has(Privileges::FILE) || name.contains(&0) {
         return Ok(None);
     }
-    let rules = session.host.file_rules();
+    let rules = env.server.file_rules();
     let path = rules.data_folder.join(Path::new(OsStr::from_bytes(name)));
     if !is_permitted(&rules, &path) {
         return Ok(None);
@@ -160,9 +149,9 @@ pub(crate) fn content(session: &mut Session, name: &[u8]) -> SqlResult<Option<Ve
     if !status.is_file || !status.is_public {
         return Ok(None);
     }
-    let max = session.vars.max_allowed_packet;
+    let max = env.vars.max_allowed_packet;
     if status.len > max {
-        session.warn(errors::warn_allowed_packet_overflowed("load_file", max));
+        env.warn(errors::warn_allowed_packet_overflowed("load_file", max));
         return Ok(None);
     }
     let Ok(file) = File::open(&path, &OpenOptions::reading()) else { return Ok(None) };
@@ -184,15 +173,15 @@ pub(crate) struct OutputFile {
 
 impl OutputFile {
     /// Makes a file that was not there: 1086 where it was, 1290, 1.
-    pub fn create(session: &Session, name: &[u8]) -> SqlResult<OutputFile> {
-        require_to_write(session)?;
+    pub fn create(env: &Env, name: &[u8]) -> SqlResult<OutputFile> {
+        require_to_write(env)?;
         let exists = || errors::file_exists_error(String::from_utf8_lossy(name));
         if name.is_empty() {
             return Err(exists());
         }
-        let rules = session.host.file_rules();
-        let path = resolve(session, &rules, name);
-        if let (Some(database), false) = (&session.database, name.contains(&b'/')) {
+        let rules = env.server.file_rules();
+        let path = resolve(env, &rules, name);
+        if let (Some(database), false) = (&env.database, name.contains(&b'/')) {
             // Where that fails, so does what follows.
             let _ = fs::create_dir_all(&rules.data_folder.join(folder_of(database)));
         }

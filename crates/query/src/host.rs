@@ -3,20 +3,14 @@
 use std::sync::Arc;
 
 use keel_base::SqlResult;
-use keel_context::Place;
-use keel_sql::ast::VarScope;
 use keel_value::{CollationId, Value};
 
 use crate::catalog::TableDef;
-use crate::files::FileRules;
+use crate::expr::Server;
 use crate::session::Session;
-use crate::user_locks::UserLocks;
 
 /// The server, as seen by statements. Implemented once by the crate `server`, and by a small stand-in in tests.
-pub trait Host: Place {
-    /// The value of `@@name`, or 1193.
-    fn system_variable(&self, session: &Session, scope: VarScope, name: &str) -> SqlResult<Value>;
-
+pub trait Host: Server {
     /// A table of `information_schema` or `performance_schema`; names compare without case.
     fn virtual_table(&self, schema: &str, name: &str) -> Option<Arc<TableDef>>;
 
@@ -46,15 +40,4 @@ pub trait Host: Place {
     fn server_collation(&self) -> CollationId {
         CollationId::UTF8MB4_GENERAL_CI
     }
-
-    /// Which files of the server and of clients statements may use.
-    fn file_rules(&self) -> FileRules {
-        FileRules::default()
-    }
-
-    /// The names that GET_LOCK() locks on this server, and who waits for whom: the same at each call.
-    fn user_locks(&self) -> Arc<UserLocks>;
-
-    /// `VERSION()`.
-    fn version(&self) -> String;
 }

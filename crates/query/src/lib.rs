@@ -48,7 +48,7 @@ pub mod xa;
 pub use cache::type_family;
 pub use database::{Database, LockedThing, Params};
 pub use explain::Question;
-pub use files::FileRules;
+pub use expr::{Env, Executor, FileRules, Server};
 pub use func::{SYS_CONFIG, regex_flags_of};
 pub use host::Host;
 pub use interrupt::{Interrupt, InterruptState};

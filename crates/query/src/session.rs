@@ -3,24 +3,20 @@
 //! The server owns a [`Session`] per connection, fills `vars` when SET changes a variable, and lends it to the
 //! [`Database`](crate::Database) for each statement. Nothing here is shared between sessions but the `Arc`s.
 
+use std::any::Any;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use keel_base::{Level, SqlError, SqlResult, Warning, errors};
-use keel_context::diagnostics::Diagnostics;
+use keel_base::{SqlError, SqlResult, errors};
 use keel_context::statement_counts::{Examined, HandlerCounts, PlanCounts};
-use keel_context::user_variables::UserVariables;
-use keel_context::vars::SessionVars;
-use keel_storage::runtime::fiber;
 use keel_storage::{Owner, Txn};
-use keel_value::convert::StoreContext;
-use keel_value::{CollationId, Date, DateTime};
 
-use crate::account::Access;
 use crate::admission::{LongValues, Operators};
 use crate::aggregate::AggregateCall;
+use crate::expr::{Env, EvalContext, Executor};
 use crate::host::Host;
-use crate::interrupt::{Interrupt, InterruptState, interrupted};
+use crate::interrupt::Interrupt;
 use crate::lock_tables::NamedLocks;
 use crate::mdl::{Kind, TableLock};
 use crate::memory::Work;
@@ -28,7 +24,6 @@ use crate::read_lock::{Pass, ReadLock};
 use crate::running::Running;
 use crate::temporary::TemporaryTables;
 use crate::txn::TransactionState;
-use crate::user_locks::HeldLocks;
 use crate::waits::{Contender, Stake, Waits};
 
 /// Sequences whose last value a session keeps; beyond that it forgets all and begins anew.
@@ -36,18 +31,8 @@ const LAST_VALUES_MAX: usize = 16_384;
 
 /// One connection's state.
 pub struct Session {
-    /// Connection id.
-    pub id: u64,
-    /// Account name.
-    pub user: Arc<str>,
-    /// Where the client comes from.
-    pub client_host: Arc<str>,
-    /// What it may do.
-    pub access: Access,
-    /// The default database.
-    pub database: Option<Arc<str>>,
-    /// Variables.
-    pub vars: SessionVars,
+    /// What expressions see of it.
+    pub env: Env,
     /// The engine's transaction, from the first statement that needs one to its commit or rollback.
     pub txn: Option<Txn>,
     /// What SQL knows of the transaction: BEGIN, savepoints, metadata locks.
@@ -62,34 +47,16 @@ pub struct Session {
     pub(crate) passes: Vec<Pass>,
     /// Tables that the running definition owns while a query fills the new one.
     pub(crate) filling: Vec<Arc<TableLock>>,
-    /// What GET_LOCK() has locked.
-    pub user_locks: HeldLocks,
-    /// Warnings of the last statement.
-    pub diagnostics: Diagnostics,
-    /// `ROW_COUNT()`.
-    pub row_count: i64,
     /// What recursive tables read in the rounds that run, innermost last.
     pub(crate) working: Vec<crate::select::Working>,
     /// Rows of derived tables within subqueries, until the statement ends.
     pub(crate) kept_rows: crate::join::KeptRows,
-    /// `FOUND_ROWS()`.
-    pub found_rows: u64,
-    /// `LAST_INSERT_ID()`.
-    pub last_insert_id: u64,
-    /// The first AUTO_INCREMENT value of the running statement; 0 is none.
-    pub statement_insert_id: u64,
     /// `LASTVAL()` of each sequence, by whether it is temporary and its number.
     pub(crate) last_values: HashMap<(bool, u64), i64>,
-    /// `@name`, names in lower case.
-    pub user_variables: UserVariables,
     /// What statements did with rows.
     pub handler: HandlerCounts,
     /// How they went about them.
     pub plan_counts: PlanCounts,
-    /// State of RAND().
-    pub rand: (u32, u32),
-    /// KILL QUERY and KILL CONNECTION.
-    pub interrupt: Arc<Interrupt>,
     /// What others may ask about its running statement.
     pub running: Arc<Running>,
     /// What its transactions know it by.
@@ -104,16 +71,8 @@ pub struct Session {
     pub sends_files: bool,
     /// The server around.
     pub host: Arc<dyn Host>,
-    /// Row of the running INSERT or UPDATE, from 1, for warnings.
-    pub current_row: u64,
     /// Rows of its batch before those of the running INSERT.
     pub rows_before: u64,
-    /// The running statement turns warnings into errors: it changes rows in strict mode, without IGNORE.
-    pub abort_on_warning: bool,
-    /// The running statement says IGNORE: a scalar subquery of several rows is NULL, with a warning.
-    pub ignores: bool,
-    /// The collation of literals of the running prepared statement.
-    pub(crate) literal_collation: Option<CollationId>,
     /// The running statement is INSERT IGNORE or CREATE TABLE IGNORE with a query: a value that a column of a recursive table cannot
     /// hold is adjusted, with a warning.
     pub(crate) ignores_in_query: bool,
@@ -124,18 +83,26 @@ pub struct Session {
     pub(crate) locks_reads: bool,
     /// SET works out a value by a query: it locks what it reads, as a statement that changes rows does.
     pub sets: bool,
-    /// EXECUTE runs the statement: a negative number of rows is an error.
-    pub by_execute: bool,
     /// LIMIT ROWS EXAMINED of the running statement.
     pub(crate) examined: Examined,
     /// The last statement read a table without the help of an index; the status flags of its answer say so.
     pub no_index_used: bool,
     /// The rows of the running INSERT came as a batch: AUTO_INCREMENT values are taken as if nobody knew how many there are.
     pub rows_come_in_batch: bool,
-    /// When the running statement began, microseconds since 1970; read from the clock when first asked.
-    statement_clock: Option<i64>,
     /// Scratch that statements reuse, so that the point path allocates nothing.
     pub(crate) scratch: Scratch,
+}
+
+/// The session that evaluates, as operators see it.
+pub(crate) trait OfSession {
+    /// The session.
+    fn session(&mut self) -> &mut Session;
+}
+
+impl OfSession for EvalContext<'_, '_> {
+    fn session(&mut self) -> &mut Session {
+        self.executor.as_any_mut().downcast_mut().expect("a session runs queries")
+    }
 }
 
 /// Buffers reused from statement to statement.
@@ -153,12 +120,7 @@ impl Session {
     /// A session in the state of a new connection.
     pub fn new(id: u64, user: &str, client_host: &str, host: Arc<dyn Host>) -> Session {
         Session {
-            id,
-            user: user.into(),
-            client_host: client_host.into(),
-            access: Access::unlimited(user, client_host),
-            database: None,
-            vars: SessionVars::default(),
+            env: Env::new(id, user, client_host, host.clone()),
             txn: None,
             txns_begun: 0,
             transaction: TransactionState::default(),
@@ -167,40 +129,25 @@ impl Session {
             read_lock: ReadLock::default(),
             passes: Vec::new(),
             filling: Vec::new(),
-            user_locks: HeldLocks::new(host.user_locks()),
-            diagnostics: Diagnostics::default(),
-            row_count: 0,
             working: Vec::new(),
             kept_rows: Default::default(),
-            found_rows: 0,
-            last_insert_id: 0,
-            statement_insert_id: 0,
             last_values: HashMap::new(),
-            user_variables: UserVariables::new(host.clone()),
             handler: HandlerCounts::default(),
             plan_counts: PlanCounts::default(),
-            rand: (id as u32, (id >> 8) as u32 ^ 0x5555),
-            interrupt: Arc::default(),
             running: Arc::default(),
             owner: None,
             long_values: None,
             operators: None,
             sends_files: false,
             host,
-            current_row: 1,
             rows_before: 0,
-            abort_on_warning: false,
-            ignores: false,
-            literal_collation: None,
             ignores_in_query: false,
             joined_rows: Vec::new(),
             locks_reads: false,
             sets: false,
-            by_execute: false,
             examined: Examined::default(),
             no_index_used: false,
             rows_come_in_batch: false,
-            statement_clock: None,
             scratch: Scratch::default(),
         }
     }
@@ -218,23 +165,10 @@ impl Session {
         self.last_values.clear();
     }
 
-    /// User and host of the account.
-    pub(crate) fn account(&self) -> (String, String) {
-        (self.access.user.to_string(), self.access.host.to_string())
-    }
-
-    /// The collation of literals without an introducer: that of the connection when the statement was prepared.
-    pub(crate) fn literal_collation(&self) -> CollationId {
-        self.literal_collation.unwrap_or(self.vars.connection_collation)
-    }
-
     /// Begins a statement: the clock stands still from its first use to the statement's end.
     pub fn start_statement(&mut self) {
-        self.statement_clock = None;
+        self.env.start_statement();
         self.current_row = self.rows_before + 1;
-        self.statement_insert_id = 0;
-        self.abort_on_warning = false;
-        self.ignores = false;
         self.ignores_in_query = false;
         self.joined_rows.clear();
         self.locks_reads = false;
@@ -242,47 +176,6 @@ impl Session {
         self.no_index_used = false;
     }
 
-    /// The statement's time in microseconds since 1970: `NOW()` is the same all through a statement.
-    pub fn now_micros(&mut self) -> i64 {
-        match (self.vars.timestamp, self.statement_clock) {
-            (Some(fixed), _) => fixed,
-            (None, Some(now)) => now,
-            (None, None) => {
-                let now = keel_storage::runtime::time::unix_micros();
-                self.statement_clock = Some(now);
-                now
-            }
-        }
-    }
-
-    /// The statement's time in the session's zone.
-    pub fn now_local(&mut self) -> DateTime {
-        self.now_timestamp().shown()
-    }
-
-    /// The statement's time as a TIMESTAMP, which is an instant.
-    pub fn now_timestamp(&mut self) -> DateTime {
-        let utc = self.now_utc();
-        keel_value::convert::timestamp_to_local(utc, &*self.vars.time_zone)
-    }
-
-    /// The day that a time is counted from where it becomes a date: today, or the zero day under ZERO_DATE_TIME_CAST.
-    pub fn base_day(&mut self) -> Date {
-        if self.vars.zero_date_time_cast { Date::ZERO } else { self.now_local().date }
-    }
-
-    /// What the clock shows while the statement runs, in the session's zone.
-    pub fn clock_local(&mut self) -> DateTime {
-        // What NOW() says must not come later.
-        self.now_micros();
-        let utc = from_micros(keel_storage::runtime::time::unix_micros());
-        keel_value::convert::timestamp_to_local(utc, &*self.vars.time_zone).shown()
-    }
-
-    /// The statement's time in UTC.
-    pub fn now_utc(&mut self) -> DateTime {
-        from_micros(self.now_micros())
-    }
     /// Counts rows that a call has joined, and gives those of it so far.
     pub(crate) fn count_joined(&mut self, call: &AggregateCall, rows: u64) -> u64 {
         let address = std::ptr::from_ref(call).addr();
@@ -298,27 +191,6 @@ impl Session {
         }
     }
 
-    /// Adds a warning; in a strict statement that writes it is an error.
-    pub(crate) fn warn_or_fail(&mut self, error: SqlError) -> SqlResult<()> {
-        if self.abort_on_warning {
-            return Err(error);
-        }
-        self.warn(error);
-        Ok(())
-    }
-
-    /// Adds a warning.
-    pub fn warn(&mut self, error: SqlError) {
-        self.push_warning(Warning::from(error));
-    }
-
-    /// Adds a note.
-    pub fn note(&mut self, error: SqlError) {
-        if self.vars.sql_notes {
-            self.push_warning(Warning { level: Level::Note, ..Warning::from(error) });
-        }
-    }
-
     /// What a COMMIT says that was rolled back because of `error`; SHOW WARNINGS shows both.
     pub(crate) fn failed_commit(&mut self, error: SqlError) -> SqlError {
         for shown in [&error, &errors::error_during_commit(1, "Operation not permitted")] {
@@ -327,55 +199,10 @@ impl Session {
         error
     }
 
-    /// Adds an error to the diagnostics, once.
-    pub fn push_error(&mut self, error: &SqlError) {
-        if let Some(cause) = &error.cause {
-            self.push_error(cause);
-        }
-        let same =
-            |w: &Warning| w.level == Level::Error && w.code == error.code && w.message == error.message;
-        if self.diagnostics.stale || !self.diagnostics.warnings.iter().any(same) {
-            let warning = Warning { level: Level::Error, code: error.code, message: error.message.clone() };
-            self.push_warning(warning);
-        }
-    }
-
-    /// Adds an entry of any level.
-    pub fn push_warning(&mut self, warning: Warning) {
-        self.diagnostics.push(warning, self.vars.max_error_count);
-    }
-
-    /// Whether bad values are errors for a statement without IGNORE.
-    pub fn is_strict(&self) -> bool {
-        self.vars.sql_mode.is_strict()
-    }
-
-    /// What conversions into columns depend on.
-    pub fn store_context(&self, strict: bool, today: Date) -> StoreContext<'_> {
-        StoreContext { mode: self.vars.sql_mode, strict, zone: &*self.vars.time_zone, today }
-    }
-
-    /// 1317 or 1927 where somebody killed the query or the connection.
-    #[inline]
-    pub fn check_interrupt(&self) -> SqlResult<()> {
-        match self.interrupt.state() {
-            InterruptState::None => Ok(()),
-            state => Err(interrupted(state)),
-        }
-    }
-
-    /// The same in work that goes on for long without reading rows: others run meanwhile. No latch may be held.
-    #[inline]
-    pub fn let_others_run(&self) -> SqlResult<()> {
-        fiber::tick();
-        self.check_interrupt()
-    }
-
-    /// A session that has this one's variables and does nothing else: what is worked out in it has no effects here.
+    /// A session with the variables of this one alone: what is evaluated in it has no effect here.
     pub(crate) fn aside(&self) -> Session {
         let mut aside = Session::new(self.id, &self.user, &self.client_host, self.host.clone());
-        aside.vars = self.vars.clone();
-        aside.database = self.database.clone();
+        aside.env = self.env.aside();
         aside
     }
 
@@ -385,11 +212,6 @@ impl Session {
             true => Err(errors::table_not_locked(table)),
             false => Ok(()),
         }
-    }
-
-    /// The default database, or 1046.
-    pub fn require_database(&self) -> SqlResult<&Arc<str>> {
-        self.database.as_ref().ok_or_else(errors::no_db)
     }
 
     /// Whether metadata locks outlive the statement.
@@ -450,6 +272,52 @@ impl Session {
     }
 }
 
+impl Deref for Session {
+    type Target = Env;
+
+    #[inline]
+    fn deref(&self) -> &Env {
+        &self.env
+    }
+}
+
+impl DerefMut for Session {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Env {
+        &mut self.env
+    }
+}
+
+impl Executor for Session {
+    fn env(&self) -> &Env {
+        &self.env
+    }
+
+    fn env_mut(&mut self) -> &mut Env {
+        &mut self.env
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn in_transaction(&self) -> bool {
+        self.transaction.is_open()
+    }
+
+    fn stake(&self) -> Stake {
+        Contender::stake(self)
+    }
+
+    fn hold_long(&self, bytes: u64) -> SqlResult<()> {
+        Session::hold_long(self, bytes)
+    }
+}
+
 impl Contender for Session {
     fn waits(&self) -> &Waits {
         self.user_locks.registry().waits()
@@ -477,9 +345,4 @@ impl Contender for Session {
     fn owner(&self) -> Option<&Arc<Owner>> {
         self.owner.as_ref()
     }
-}
-
-/// A time in UTC from microseconds since 1970.
-fn from_micros(micros: i64) -> DateTime {
-    DateTime::from_unix(micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000) as u32)
 }

@@ -8,6 +8,7 @@ use keel_sql::ast::VarScope;
 use keel_value::Value;
 
 use crate::catalog::TableDef;
+use crate::expr::{Executor, Server};
 use crate::host::Host;
 use crate::memory::WorkMemory;
 use crate::session::Session;
@@ -27,11 +28,21 @@ impl Place for Alone {
     }
 }
 
-impl Host for Alone {
-    fn system_variable(&self, _: &Session, _: VarScope, name: &str) -> SqlResult<Value> {
+impl Server for Alone {
+    fn system_variable(&self, _: &dyn Executor, _: VarScope, name: &str) -> SqlResult<Value> {
         Err(errors::unknown_system_variable(name))
     }
 
+    fn user_locks(&self) -> Arc<UserLocks> {
+        Arc::default()
+    }
+
+    fn version(&self) -> String {
+        String::new()
+    }
+}
+
+impl Host for Alone {
     fn virtual_table(&self, _: &str, _: &str) -> Option<Arc<TableDef>> {
         None
     }
@@ -42,13 +53,5 @@ impl Host for Alone {
 
     fn virtual_names(&self, _: &str) -> Vec<String> {
         Vec::new()
-    }
-
-    fn user_locks(&self) -> Arc<UserLocks> {
-        Arc::default()
-    }
-
-    fn version(&self) -> String {
-        String::new()
     }
 }

@@ -7,7 +7,7 @@ use keel_query::bind::{BindContext, Binder, Clause, ParamSource};
 use keel_query::catalog::{Catalog, TableDef};
 use keel_query::expr::frame::once_cells;
 use keel_query::expr::{EvalContext, Frame};
-use keel_query::{Host, Session, SqlResult, WorkMemory};
+use keel_query::{Executor, Host, Server, Session, SqlResult, WorkMemory};
 use keel_sql::ast::{QueryBody, SelectItem, Statement, VarScope};
 use keel_sql::{ParseOptions, parse};
 use keel_value::{CollationId, Value, text};
@@ -21,10 +21,10 @@ impl keel_query::Place for Alone {
     }
 }
 
-impl Host for Alone {
-    fn system_variable(&self, session: &Session, _: VarScope, name: &str) -> SqlResult<Value> {
+impl Server for Alone {
+    fn system_variable(&self, executor: &dyn Executor, _: VarScope, name: &str) -> SqlResult<Value> {
         match name {
-            "autocommit" => Ok(Value::Int(i64::from(session.vars.autocommit))),
+            "autocommit" => Ok(Value::Int(i64::from(executor.env().vars.autocommit))),
             "max_connections" => Ok(Value::UInt(151)),
             _ => Err(keel_base::errors::unknown_system_variable(name)),
         }
@@ -34,6 +34,12 @@ impl Host for Alone {
         Arc::default()
     }
 
+    fn version(&self) -> String {
+        "10.11.19-Keel".into()
+    }
+}
+
+impl Host for Alone {
     fn virtual_table(&self, _: &str, _: &str) -> Option<Arc<TableDef>> {
         None
     }
@@ -44,10 +50,6 @@ impl Host for Alone {
 
     fn virtual_names(&self, _: &str) -> Vec<String> {
         Vec::new()
-    }
-
-    fn version(&self) -> String {
-        "10.11.19-Keel".into()
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use keel_base::{SqlResult, errors};
 use keel_query::catalog::TableDef;
 use keel_query::user_locks::UserLocks;
-use keel_query::{FileRules, Host, Place, Session, WorkMemory};
+use keel_query::{Executor, FileRules, Host, Place, Server, Session, WorkMemory};
 use keel_sql::ast::VarScope;
 use keel_value::{CollationId, Value};
 
@@ -47,8 +47,8 @@ impl Place for ServerHost {
     }
 }
 
-impl Host for ServerHost {
-    fn system_variable(&self, session: &Session, scope: VarScope, name: &str) -> SqlResult<Value> {
+impl Server for ServerHost {
+    fn system_variable(&self, executor: &dyn Executor, scope: VarScope, name: &str) -> SqlResult<Value> {
         let state = self.state()?;
         let (instance, name) = match name.rsplit_once('.') {
             Some((instance, name)) => (Some(instance), name),
@@ -72,15 +72,33 @@ impl Host for ServerHost {
             (Scope::Global, _) | (_, VarScope::Global) => return Ok(state.globals.get(id).value()),
             _ => {}
         }
-        let Some(client) = state.registry.get(session.id) else { return Ok(state.globals.get(id).value()) };
+        let Some(client) = state.registry.get(executor.env().id) else {
+            return Ok(state.globals.get(id).value());
+        };
         let settings = client.settings.lock();
-        Ok(set::read(client.id, session, &settings, id).value())
+        Ok(set::read(client.id, executor, &settings, id).value())
     }
 
     fn user_locks(&self) -> Arc<UserLocks> {
         self.user_locks.clone()
     }
 
+    fn file_rules(&self) -> FileRules {
+        let Ok(state) = self.state() else { return FileRules::default() };
+        let only = state.globals.named("secure_file_priv").show();
+        FileRules {
+            data_folder: PathBuf::from(state.globals.named("datadir").show()),
+            only: Some(PathBuf::from(only)).filter(|folder| !folder.as_os_str().is_empty()),
+            local_infile: state.globals.named("local_infile").is_on(),
+        }
+    }
+
+    fn version(&self) -> String {
+        VERSION.to_string()
+    }
+}
+
+impl Host for ServerHost {
     fn virtual_table(&self, schema: &str, name: &str) -> Option<Arc<TableDef>> {
         if name.starts_with(show::STAGE_PREFIX) {
             return self.state().ok()?.stage.lock().get(name).map(|(table, _)| table.clone());
@@ -122,19 +140,5 @@ impl Host for ServerHost {
         let name = self.state().map(|state| state.globals.named("collation_server").show());
         let found = name.ok().and_then(|name| keel_value::collation::by_name(&name));
         found.unwrap_or(CollationId::UTF8MB4_GENERAL_CI)
-    }
-
-    fn file_rules(&self) -> FileRules {
-        let Ok(state) = self.state() else { return FileRules::default() };
-        let only = state.globals.named("secure_file_priv").show();
-        FileRules {
-            data_folder: PathBuf::from(state.globals.named("datadir").show()),
-            only: Some(PathBuf::from(only)).filter(|folder| !folder.as_os_str().is_empty()),
-            local_infile: state.globals.named("local_infile").is_on(),
-        }
-    }
-
-    fn version(&self) -> String {
-        VERSION.to_string()
     }
 }

@@ -13,6 +13,7 @@ use super::expand::{database_denied, require_global};
 use super::{Access, Accounts, Privileges};
 use crate::catalog::{Catalog, View};
 use crate::ddl::schema_of;
+use crate::expr::Env;
 use crate::plan::Plan;
 use crate::session::Session;
 
@@ -137,7 +138,7 @@ pub(crate) fn plan(session: &mut Session, catalog: &Catalog, plan: &Plan) -> Sql
     if session.access.global.has(plan.wanted) {
         return Ok(());
     }
-    let Session { access, database, .. } = session;
+    let Env { access, database, .. } = &mut session.env;
     let stamp = access.stamp(&catalog.accounts, database.as_deref());
     if plan.checked.load(Ordering::Relaxed) == stamp {
         return Ok(());
@@ -241,12 +242,7 @@ fn has(
 }
 
 /// What the session has on a table as a whole.
-pub(crate) fn on_whole_table(
-    session: &Session,
-    accounts: &Accounts,
-    schema: &str,
-    table: &str,
-) -> Privileges {
+pub(crate) fn on_whole_table(session: &Env, accounts: &Accounts, schema: &str, table: &str) -> Privileges {
     let have = session.access.on_database(accounts, session.database.as_deref(), schema);
     have.and(session.access.on_table(accounts, schema, table).table)
 }
@@ -303,12 +299,7 @@ pub(crate) fn any_on_table(
 }
 
 /// 1044 unless the session has all of `wanted` on a database.
-pub(crate) fn database(
-    session: &Session,
-    accounts: &Accounts,
-    name: &str,
-    wanted: Privileges,
-) -> SqlResult<()> {
+pub(crate) fn database(session: &Env, accounts: &Accounts, name: &str, wanted: Privileges) -> SqlResult<()> {
     if accounts.unchecked {
         return Ok(());
     }
@@ -386,7 +377,7 @@ pub(crate) fn definition(session: &Session, catalog: &Catalog, statement: &State
         Statement::AlterDatabase { name, .. } => {
             let name = match name {
                 Some(name) => name,
-                None => &**session.require_database()?,
+                None => session.require_database()?.as_ref(),
             };
             of_database(name, P::ALTER)
         }

@@ -6,7 +6,7 @@ use keel_base::{SqlError, SqlResult, errors};
 use keel_sql::ast;
 
 use super::{Account, Accounts, PUBLIC, Privileges};
-use crate::session::Session;
+use crate::expr::Env;
 
 /// Characters of a user's and of a role's name.
 const USER_CHARS_MAX: usize = 128;
@@ -26,7 +26,7 @@ pub(crate) struct Name {
 
 impl Name {
     /// What a statement means by an account.
-    pub fn of(session: &Session, account: &ast::Account) -> SqlResult<Name> {
+    pub fn of(session: &Env, account: &ast::Account) -> SqlResult<Name> {
         let name = match account {
             ast::Account::User { user, host } => {
                 let host = if host.is_empty() { "%" } else { host };
@@ -94,7 +94,7 @@ pub(crate) fn plain_role(name: &str) -> &str {
 }
 
 /// The same of a role that a statement names; 1446 where the session has none that CURRENT_ROLE could be.
-pub(crate) fn role_name<'r>(session: &'r Session, role: &'r ast::RoleName) -> SqlResult<&'r str> {
+pub(crate) fn role_name<'r>(session: &'r Env, role: &'r ast::RoleName) -> SqlResult<&'r str> {
     match role {
         ast::RoleName::Named(name) => Ok(plain_role(name)),
         ast::RoleName::Current => session.access.role.as_deref().ok_or_else(errors::malformed_definer),
@@ -102,7 +102,7 @@ pub(crate) fn role_name<'r>(session: &'r Session, role: &'r ast::RoleName) -> Sq
 }
 
 /// The same, or 1959 where no role can be called so.
-pub(crate) fn real_role<'r>(session: &'r Session, role: &'r ast::RoleName) -> SqlResult<&'r str> {
+pub(crate) fn real_role<'r>(session: &'r Env, role: &'r ast::RoleName) -> SqlResult<&'r str> {
     let name = role_name(session, role)?;
     check_length(name, "user name", USER_CHARS_MAX)?;
     if name.is_empty() || name == NONE || name == PUBLIC {
@@ -112,7 +112,7 @@ pub(crate) fn real_role<'r>(session: &'r Session, role: &'r ast::RoleName) -> Sq
 }
 
 /// 1227, unless the session has one of those privileges everywhere.
-pub fn require_global(session: &Session, any: Privileges) -> SqlResult<()> {
+pub fn require_global(session: &Env, any: Privileges) -> SqlResult<()> {
     if session.access.global.has_any(any) {
         return Ok(());
     }
@@ -120,7 +120,7 @@ pub fn require_global(session: &Session, any: Privileges) -> SqlResult<()> {
 }
 
 /// 1227, unless the session may manage accounts: by CREATE USER, or by `table` on `mysql`.
-pub(crate) fn require_manager(session: &Session, accounts: &Accounts, table: Privileges) -> SqlResult<()> {
+pub(crate) fn require_manager(session: &Env, accounts: &Accounts, table: Privileges) -> SqlResult<()> {
     let default = session.database.as_deref();
     if session.access.on_database(accounts, default, "mysql").has(table) {
         return Ok(());
@@ -129,7 +129,7 @@ pub(crate) fn require_manager(session: &Session, accounts: &Accounts, table: Pri
 }
 
 /// 1044, unless the session may read or change other accounts through `mysql`.
-pub fn require_mysql(session: &Session, accounts: &Accounts, wanted: Privileges) -> SqlResult<()> {
+pub fn require_mysql(session: &Env, accounts: &Accounts, wanted: Privileges) -> SqlResult<()> {
     let default = session.database.as_deref();
     if session.access.on_database(accounts, default, "mysql").has(wanted) {
         return Ok(());
@@ -139,7 +139,7 @@ pub fn require_mysql(session: &Session, accounts: &Accounts, wanted: Privileges)
 
 /// 1044.
 #[cold]
-pub(crate) fn database_denied(session: &Session, database: &str) -> SqlError {
+pub(crate) fn database_denied(session: &Env, database: &str) -> SqlError {
     errors::dbaccess_denied(&session.access.user, &session.access.host, database)
 }
 

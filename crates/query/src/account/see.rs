@@ -4,7 +4,7 @@ use keel_base::{SqlResult, errors};
 
 use super::expand::database_denied;
 use super::{Accounts, Privileges};
-use crate::session::Session;
+use crate::expr::Env;
 
 pub use super::check::{denied_command, expired};
 pub use super::expand::{require_global, require_mysql};
@@ -18,7 +18,7 @@ pub enum Denied {
 }
 
 /// Whether the session may stand in a database: any privilege in it will do.
-pub fn has_database(session: &Session, accounts: &Accounts, name: &str) -> bool {
+pub fn has_database(session: &Env, accounts: &Accounts, name: &str) -> bool {
     if accounts.unchecked || name.eq_ignore_ascii_case("information_schema") {
         return true;
     }
@@ -30,7 +30,7 @@ pub fn has_database(session: &Session, accounts: &Accounts, name: &str) -> bool 
 }
 
 /// 1044 unless the session may stand in a database.
-pub fn require_database(session: &Session, accounts: &Accounts, name: &str, told: Denied) -> SqlResult<()> {
+pub fn require_database(session: &Env, accounts: &Accounts, name: &str, told: Denied) -> SqlResult<()> {
     if has_database(session, accounts, name) {
         return Ok(());
     }
@@ -42,7 +42,7 @@ pub fn require_database(session: &Session, accounts: &Accounts, name: &str, told
 
 /// 1044 unless the session has all of `wanted` on a database, whether it exists or not.
 pub fn require_on_database(
-    session: &Session,
+    session: &Env,
     accounts: &Accounts,
     name: &str,
     wanted: Privileges,
@@ -51,17 +51,17 @@ pub fn require_on_database(
 }
 
 /// Whether a name means a temporary table of the session's own.
-pub fn is_temporary(session: &Session, schema: &str, name: &str) -> bool {
+pub fn is_temporary(session: &crate::session::Session, schema: &str, name: &str) -> bool {
     session.temporary.get(schema, name).is_some()
 }
 
 /// Whether SHOW DATABASES lists a database.
-pub fn lists_database(session: &Session, accounts: &Accounts, name: &str) -> bool {
+pub fn lists_database(session: &Env, accounts: &Accounts, name: &str) -> bool {
     session.access.global.has(Privileges::SHOW_DATABASES) || has_database(session, accounts, name)
 }
 
 /// What the session has on a table or on some column of it.
-pub fn on_table(session: &Session, accounts: &Accounts, schema: &str, table: &str) -> Privileges {
+pub fn on_table(session: &Env, accounts: &Accounts, schema: &str, table: &str) -> Privileges {
     if schema.eq_ignore_ascii_case("information_schema") {
         return Privileges::SELECT;
     }
@@ -74,7 +74,7 @@ pub fn on_table(session: &Session, accounts: &Accounts, schema: &str, table: &st
 
 /// Whether the session may list a table's columns and indexes: SELECT on all tables or on those of the database, or any
 /// privilege on the table or on a column.
-pub fn lists_columns(session: &Session, accounts: &Accounts, schema: &str, table: &str) -> bool {
+pub fn lists_columns(session: &Env, accounts: &Accounts, schema: &str, table: &str) -> bool {
     if schema.eq_ignore_ascii_case("information_schema") || accounts.unchecked {
         return true;
     }
@@ -83,7 +83,7 @@ pub fn lists_columns(session: &Session, accounts: &Accounts, schema: &str, table
 }
 
 /// What the session has on a table as a whole.
-pub fn on_whole_table(session: &Session, accounts: &Accounts, schema: &str, table: &str) -> Privileges {
+pub fn on_whole_table(session: &Env, accounts: &Accounts, schema: &str, table: &str) -> Privileges {
     if schema.eq_ignore_ascii_case("information_schema") {
         return Privileges::SELECT;
     }
@@ -94,13 +94,13 @@ pub fn on_whole_table(session: &Session, accounts: &Accounts, schema: &str, tabl
 }
 
 /// Whether lists of tables show a table: any privilege on it or on a column, or any but GRANT OPTION on its database.
-pub fn lists_table(session: &Session, accounts: &Accounts, schema: &str, table: &str) -> bool {
+pub fn lists_table(session: &Env, accounts: &Accounts, schema: &str, table: &str) -> bool {
     sees_tables_of(session, accounts, schema, Privileges::SEES_TABLE)
         || !session.access.on_table(accounts, schema, table).any().is_none()
 }
 
 /// Whether the session has one of `any` on all tables of a database.
-fn sees_tables_of(session: &Session, accounts: &Accounts, schema: &str, any: Privileges) -> bool {
+fn sees_tables_of(session: &Env, accounts: &Accounts, schema: &str, any: Privileges) -> bool {
     if schema.eq_ignore_ascii_case("information_schema") || accounts.unchecked {
         return true;
     }
@@ -108,12 +108,7 @@ fn sees_tables_of(session: &Session, accounts: &Accounts, schema: &str, any: Pri
 }
 
 /// Whether the session sees a column in indexes and keys: any privilege on it, on its table or on the database.
-pub fn sees_column(
-    session: &Session,
-    accounts: &Accounts,
-    (schema, table): (&str, &str),
-    column: &str,
-) -> bool {
+pub fn sees_column(session: &Env, accounts: &Accounts, (schema, table): (&str, &str), column: &str) -> bool {
     sees_tables_of(session, accounts, schema, Privileges::SEES_TABLE)
         || !session.access.on_table(accounts, schema, table).on_column(column).is_none()
 }
@@ -135,7 +130,7 @@ impl SeenConstraints {
     pub const ALL: SeenConstraints = SeenConstraints { names: true, checks: true, foreign_columns: true };
 
     /// Those of another table.
-    pub fn of(session: &Session, accounts: &Accounts, schema: &str, table: &str) -> SeenConstraints {
+    pub fn of(session: &Env, accounts: &Accounts, schema: &str, table: &str) -> SeenConstraints {
         let of_database = |any| sees_tables_of(session, accounts, schema, any);
         let grants = session.access.on_table(accounts, schema, table);
         let changes = Privileges::OF_COLUMN.without(Privileges::SELECT);
@@ -151,7 +146,7 @@ impl SeenConstraints {
 
 /// What the session has on a column, of what can be granted on one.
 pub fn on_column(
-    session: &Session,
+    session: &Env,
     accounts: &Accounts,
     (schema, table): (&str, &str),
     column: &str,

@@ -262,7 +262,7 @@ impl Binder<'_> {
             }
             AggregateKind::JsonArray | AggregateKind::JsonObject => {
                 let count = args.len();
-                let collation = crate::func::unify(&self.cx, args, 0..count, "json_arrayagg")?;
+                let collation = crate::func::unify(self.cx.session, args, 0..count, "json_arrayagg")?;
                 let brackets = if kind == AggregateKind::JsonArray { 2 } else { 0 };
                 (self.joined_type(collation, brackets).with_format(Format::Json), true)
             }

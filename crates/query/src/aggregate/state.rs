@@ -17,7 +17,7 @@ use super::{AggregateCall, AggregateKind};
 use crate::expr::{ColumnRef, Comparison, EvalContext, Expr, Frame, Node, RowSlot, compare};
 use crate::func::{self, json};
 use crate::select::{RowPacker, encode_key_part, result_layout, stored_type};
-use crate::session::Session;
+use crate::session::{OfSession, Session};
 use crate::sort::{Distinct, Sorter};
 
 /// What an aggregate knows of the rows so far.
@@ -298,7 +298,7 @@ impl State {
             Sum::Text(texts) => {
                 if let Some((sort_key, text)) = concat_row(call, cx)? {
                     let before = texts.bytes();
-                    texts.add(call, sort_key, text, cx.session)?;
+                    texts.add(call, sort_key, text, cx.session())?;
                     self.held_bytes = self.held_bytes + texts.bytes() - before;
                 }
             }

@@ -140,7 +140,7 @@ impl Binder<'_> {
         self.saw_volatile |= !function.pure;
         func::json::read_as_written(function.name, &mut args);
         self.note_odd_lengths(function.name, &args);
-        let (ty, maybe_null) = (function.typing)(&self.cx, &mut args)?;
+        let (ty, maybe_null) = (function.typing)(self.cx.session, &mut args)?;
         // In strict mode MariaDB takes any function of text for one that may be NULL.
         let by_arguments = function.null_by_arguments && !self.cx.session.is_strict();
         let nullable = if by_arguments { func::any_nullable(&args) } else { maybe_null };
@@ -392,7 +392,9 @@ impl Binder<'_> {
             _ => {
                 let connection = self.cx.session.vars.connection_collation;
                 let amount_digits = match date.class() {
-                    Class::String => amount_digits.max(func::datetime::fraction_at_bind(&self.cx, &date)),
+                    Class::String => {
+                        amount_digits.max(func::datetime::fraction_at_bind(self.cx.session, &date))
+                    }
                     _ => amount_digits,
                 };
                 let fraction = if amount_digits > 0 { 1 + u32::from(amount_digits) } else { 0 };

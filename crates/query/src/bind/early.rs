@@ -9,6 +9,7 @@ use keel_value::Value;
 use super::Binder;
 use crate::expr::{Comparison, EvalContext, Expr, Node};
 use crate::func::{Function, function};
+use crate::session::OfSession;
 
 /// Gives its argument; what is wrong with it is not an error. It has no name in SQL, and is not printed.
 pub(crate) static CONVERTED_EARLY: Function = function!(
@@ -20,9 +21,9 @@ pub(crate) static CONVERTED_EARLY: Function = function!(
 );
 
 fn converted<'f>(bound: &'f Expr, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
-    let aborts = std::mem::replace(&mut cx.session.abort_on_warning, false);
+    let aborts = std::mem::replace(&mut cx.session().abort_on_warning, false);
     let value = bound.eval(cx).map(|cell| cell.into_value());
-    cx.session.abort_on_warning = aborts;
+    cx.session().abort_on_warning = aborts;
     value
 }
 

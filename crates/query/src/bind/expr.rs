@@ -669,7 +669,7 @@ impl Binder<'_> {
                 let known = self.cx.session.user_variables.get(name);
                 Some(known.map_or(Value::Null, |variable| variable.value.clone()))
             }
-            _ => func::datetime::constant_value(&self.cx, &bound),
+            _ => func::datetime::constant_value(self.cx.session, &bound),
         };
         let Some(value) = value else {
             return match bound.is_constant() {

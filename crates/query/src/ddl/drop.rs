@@ -215,7 +215,8 @@ impl Database {
             }
             let Some(table) = definition.catalog.table(from, &old.name).cloned() else {
                 if if_exists {
-                    session.note(errors::no_such_table(from, &old.name));
+                    let missing = errors::no_such_table(from, &old.name);
+                    session.note(missing);
                     continue;
                 }
                 return Err(errors::no_such_table(from, &old.name));

@@ -49,6 +49,7 @@ pub(crate) use self::foreign::have_equal_keys;
 pub(crate) use self::kept::check_parsed;
 use crate::account::{Account, record};
 use crate::catalog::{Catalog, Shared, TableDef, TableRecord, store};
+use crate::expr::Env;
 use crate::mdl::{Owned, TableLock};
 use crate::memory::TablePlace;
 use crate::result::Completion;
@@ -217,7 +218,7 @@ impl Database {
 }
 
 /// The database that a name means.
-pub(crate) fn schema_of<'a>(session: &'a Session, name: &'a ObjectName) -> SqlResult<&'a str> {
+pub(crate) fn schema_of<'a>(session: &'a Env, name: &'a ObjectName) -> SqlResult<&'a str> {
     match &name.db {
         Some(db) => Ok(db),
         None => Ok(session.require_database()?),

@@ -62,7 +62,8 @@ pub(crate) fn into_column(
             if strictness.strict {
                 return Err(problem.to_error(target(session, table, column)));
             }
-            session.push_warning(problem.to_warning(target(session, table, column)));
+            let warning = problem.to_warning(target(session, table, column));
+            session.push_warning(warning);
         }
         return Ok(stored);
     }

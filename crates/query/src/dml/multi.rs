@@ -633,7 +633,7 @@ impl Changer<'_> {
                 return Ok(true);
             }
             Ok(Written::Duplicate(position)) => {
-                rows::duplicate_error(table, position, &self.new, &*session.vars.time_zone)
+                rows::duplicate_error(table, position, &self.new, &*session.env.vars.time_zone)
             }
             Err(error) => error,
         };

@@ -396,7 +396,7 @@ impl Work<'_> {
         let error = match rows::update(table, touched, txn, primary, old, row, buffers, ties) {
             Ok(Written::Done) => return Ok(()),
             Ok(Written::Duplicate(position)) => {
-                rows::duplicate_error(table, position, row, &*session.vars.time_zone)
+                rows::duplicate_error(table, position, row, &*session.env.vars.time_zone)
             }
             Err(error) => error,
         };

@@ -92,7 +92,7 @@ fn decimals<'f>(
         ArithOp::Mul => a.mul(&b),
         ArithOp::Div | ArithOp::IntDiv => {
             // All digits of the words that MariaDB computes: what is shown, stored or compared of them is rounded there.
-            let increment = u32::from(cx.session.vars.div_precision_increment);
+            let increment = u32::from(cx.env().vars.div_precision_increment);
             let wanted = u32::from(a.scale()) + u32::from(b.scale()) + increment;
             let digits = wanted.div_ceil(WORD_DIGITS) * WORD_DIGITS - u32::from(a.scale());
             match a.div(&b, digits as u8) {
@@ -140,7 +140,7 @@ fn by_zero<'f>(cx: &mut EvalContext<'_, 'f>) -> SqlResult<Cell<'f>> {
 
 /// Reports 1365 where `sql_mode` asks for it.
 pub(crate) fn division_by_zero(cx: &mut EvalContext<'_, '_>) -> SqlResult<()> {
-    if cx.session.vars.sql_mode.has(SqlMode::ERROR_FOR_DIVISION_BY_ZERO) {
+    if cx.env().vars.sql_mode.has(SqlMode::ERROR_FOR_DIVISION_BY_ZERO) {
         cx.warn(errors::division_by_zero())?;
     }
     Ok(())

@@ -39,7 +39,7 @@ pub(super) fn cast<'f>(
             let fitted = (v as f32).clamp(f32::MIN, f32::MAX);
             if (v as f32).is_infinite() {
                 let problem = out_of_range(ty, value, cx);
-                cx.session.note(problem);
+                cx.env_mut().note(problem);
             }
             Ok(Cell::Ref(ValueRef::Float(fitted)))
         }
@@ -48,7 +48,7 @@ pub(super) fn cast<'f>(
             let (fitted, fits) = convert::fit_double(ty, v);
             if !fits {
                 let problem = out_of_range(ty, value, cx);
-                cx.session.note(problem);
+                cx.env_mut().note(problem);
             }
             Ok(Cell::Ref(ValueRef::Double(fitted)))
         }
@@ -72,7 +72,7 @@ pub(super) fn cast<'f>(
 fn out_of_range(ty: &SqlType, value: &Expr, cx: &EvalContext<'_, '_>) -> SqlError {
     let written = print::text_of_execution(value, cx.frame.params);
     let text = format!("cast({written} as {})", ty.sql_name());
-    errors::warn_data_out_of_range(text, cx.session.current_row)
+    errors::warn_data_out_of_range(text, cx.env().current_row)
 }
 
 fn cast_integer<'f>(ty: &'f SqlType, value: &'f Expr, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Cell<'f>> {
@@ -114,8 +114,8 @@ fn cast_integer<'f>(ty: &'f SqlType, value: &'f Expr, cx: &mut EvalContext<'_, '
         match (cell.as_ref(), ty.unsigned) {
             (ValueRef::Decimal(_), true) => cx.warn(errors::data_overflow(shown, "UNSIGNED INT"))?,
             (ValueRef::Decimal(_), false) => cx.warn(errors::data_overflow(shown, "INT"))?,
-            (_, true) => cx.session.note(errors::data_overflow(shown, "UNSIGNED BIGINT")),
-            (_, false) => cx.session.note(errors::data_overflow(shown, "SIGNED BIGINT")),
+            (_, true) => cx.env_mut().note(errors::data_overflow(shown, "UNSIGNED BIGINT")),
+            (_, false) => cx.env_mut().note(errors::data_overflow(shown, "SIGNED BIGINT")),
         }
     }
     Ok(Cell::Ref(if ty.unsigned { ValueRef::UInt(bent as u64) } else { ValueRef::Int(bent as i64) }))
@@ -123,7 +123,7 @@ fn cast_integer<'f>(ty: &'f SqlType, value: &'f Expr, cx: &mut EvalContext<'_, '
 
 fn note_negative(cx: &mut EvalContext<'_, '_>) {
     let text = "Cast to unsigned converted negative integer to it's positive complement";
-    cx.session.note(errors::unknown_error(text));
+    cx.env_mut().note(errors::unknown_error(text));
 }
 
 fn decimal_to_whole(d: &Decimal) -> i128 {
@@ -160,7 +160,7 @@ fn leading_integer(
         note_negative(cx);
     } else if !unsigned && kept > i128::from(i64::MAX) {
         let text = "Cast to signed converted positive out-of-range integer to it's negative complement";
-        cx.session.note(errors::unknown_error(text));
+        cx.env_mut().note(errors::unknown_error(text));
     }
     Ok(kept as u64)
 }
@@ -168,7 +168,7 @@ fn leading_integer(
 /// Characters, or octets, that a CAST keeps: no more than a packet may have. One to as many as its argument has, which is one
 /// that named no number, is not warned of, and keeps all of a number: some are longer than their type says.
 fn kept_at_most(ty: &SqlType, value: &Expr, cx: &mut EvalContext<'_, '_>) -> SqlResult<usize> {
-    let max = cx.session.vars.max_allowed_packet;
+    let max = cx.env().vars.max_allowed_packet;
     let named_none = ty.kind != TypeKind::Binary && ty.length == typing::text_chars(value);
     if named_none && !value.ty.is_string() {
         return Ok(usize::MAX);
@@ -197,7 +197,7 @@ fn cast_text<'f>(ty: &'f SqlType, value: &'f Expr, cx: &mut EvalContext<'_, 'f>)
         let name = if ty.collation == CollationId::BINARY { "BINARY" } else { "CHAR" };
         let shown = convert::printable_text(ty.collation, &text);
         // A warning even where the statement's warnings are errors.
-        cx.session.warn(errors::truncated_wrong_value(format!("{name}({limit})"), shown));
+        cx.env_mut().warn(errors::truncated_wrong_value(format!("{name}({limit})"), shown));
     }
     let pads = ty.kind == TypeKind::Binary && kept < limit;
     Ok(match text {
@@ -234,7 +234,7 @@ pub(crate) fn value_to_fixed(
     let found = convert::to_fixed(kind, value, ty);
     if found.is_none() {
         let value = convert::printable(value, ty);
-        cx.session.warn(problem_error(Problem::IncorrectFixed { kind: kind.name(), value }));
+        cx.env_mut().warn(problem_error(Problem::IncorrectFixed { kind: kind.name(), value }));
     }
     found
 }
@@ -348,11 +348,11 @@ pub(crate) fn convert<'f>(
             }
         }
         Class::DateTime => {
-            let (digits, mode) = (ty.decimals, cx.session.vars.sql_mode);
+            let (digits, mode) = (ty.decimals, cx.env().vars.sql_mode);
             value.datetime(cx)?.map_or(null, |v| Cell::Ref(ValueRef::DateTime(v.fit(digits, mode))))
         }
         Class::Time => {
-            let (digits, mode) = (ty.decimals, cx.session.vars.sql_mode);
+            let (digits, mode) = (ty.decimals, cx.env().vars.sql_mode);
             value.time(cx)?.map_or(null, |v| Cell::Ref(ValueRef::Time(v.fit(digits, mode))))
         }
     })
@@ -366,7 +366,7 @@ pub(crate) fn day_of<'f>(value: &'f Expr, cx: &mut EvalContext<'_, 'f>) -> SqlRe
             value_to_datetime(v, &value.ty, None, cx)?
         }
         v => {
-            let rules = DateRules { round: false, ..DateRules::of(cx.session.vars.sql_mode) };
+            let rules = DateRules { round: false, ..DateRules::of(cx.env().vars.sql_mode) };
             datetime_by_rules(rules, v, &value.ty, value.column_name(), cx)?
         }
     };
@@ -379,8 +379,8 @@ pub(crate) fn datetime_comparand(
     ty: &SqlType,
     cx: &mut EvalContext<'_, '_>,
 ) -> SqlResult<DateTime> {
-    let zone = cx.session.vars.time_zone.clone();
-    let mode = cx.session.vars.sql_mode;
+    let zone = cx.env().vars.time_zone.clone();
+    let mode = cx.env().vars.sql_mode;
     let context = StoreContext { mode, strict: false, zone: &*zone, today: cx.today() };
     let mut problem = None;
     let found = convert::to_datetime(value, ty, DateRules::COMPARED, &context, &mut |p| problem = Some(p));
@@ -391,7 +391,7 @@ pub(crate) fn datetime_comparand(
 /// Whether a date may stand where one is a result; warns of one beyond its month's end, unless these are allowed.
 pub(crate) fn is_possible(date: Date, cx: &mut EvalContext<'_, '_>) -> SqlResult<bool> {
     let is_within = date.month == 0 || date.day <= days_in_month(date.year, date.month);
-    if is_within || cx.session.vars.sql_mode.has(SqlMode::ALLOW_INVALID_DATES) {
+    if is_within || cx.env().vars.sql_mode.has(SqlMode::ALLOW_INVALID_DATES) {
         return Ok(true);
     }
     let mut shown = Vec::new();
@@ -464,9 +464,9 @@ pub(crate) fn value_to_datetime(
         ValueRef::Null => Ok(None),
         ValueRef::DateTime(v) => Ok(Some(v.shown())),
         ValueRef::Date(v) => Ok(Some(midnight(v))),
-        ValueRef::Time(v) if !cx.session.vars.zero_date_time_cast => Ok(at_time(cx.today(), v)),
+        ValueRef::Time(v) if !cx.env().vars.zero_date_time_cast => Ok(at_time(cx.today(), v)),
         other => {
-            let rules = DateRules::of(cx.session.vars.sql_mode);
+            let rules = DateRules::of(cx.env().vars.sql_mode);
             value_to_datetime_by(rules, other, ty, column, cx)
         }
     }
@@ -497,7 +497,7 @@ pub(crate) fn value_to_datetime_by(
     column: Option<&str>,
     cx: &mut EvalContext<'_, '_>,
 ) -> SqlResult<Option<DateTime>> {
-    let rules = rules.rounding_by(cx.session.vars.sql_mode);
+    let rules = rules.rounding_by(cx.env().vars.sql_mode);
     datetime_by_rules(rules, value, ty, column, cx)
 }
 
@@ -512,9 +512,9 @@ fn datetime_by_rules(
     let column = if is_temporal { None } else { column };
     // The length of the month counts only where a text or number is read.
     let rules = DateRules { allow_invalid: rules.allow_invalid || is_temporal, ..rules };
-    let zone = cx.session.vars.time_zone.clone();
+    let zone = cx.env().vars.time_zone.clone();
     let context =
-        StoreContext { mode: cx.session.vars.sql_mode, strict: false, zone: &*zone, today: cx.today() };
+        StoreContext { mode: cx.env().vars.sql_mode, strict: false, zone: &*zone, today: cx.today() };
     let mut problem = None;
     let found = convert::to_datetime(value, ty, rules, &context, &mut |p| problem = Some(p));
     report_temporal(problem, column, cx)?;
@@ -549,7 +549,7 @@ pub(crate) fn value_to_time_or_datetime(
     cx: &mut EvalContext<'_, '_>,
 ) -> SqlResult<Option<ParsedTime>> {
     let mut problem = None;
-    let days = days.rounding_by(cx.session.vars.sql_mode);
+    let days = days.rounding_by(cx.env().vars.sql_mode);
     let found = convert::to_time_or_datetime(value, ty, days, &mut |p| problem = Some(p));
     report_temporal(problem, column, cx)?;
     Ok(found)
@@ -564,7 +564,7 @@ pub(crate) fn value_to_moment(
     cx: &mut EvalContext<'_, '_>,
 ) -> SqlResult<Option<Moment>> {
     let mut problem = None;
-    let rules = DateRules::default().rounding_by(cx.session.vars.sql_mode);
+    let rules = DateRules::default().rounding_by(cx.env().vars.sql_mode);
     let found = convert::to_moment(value, ty, rules, is_day, &mut |p| problem = Some(p));
     report_temporal(problem, column, cx)?;
     Ok(found)
@@ -585,7 +585,7 @@ fn report_temporal(
             | Problem::IncorrectTemporal { kind, value, .. },
             Some(column),
         ) => {
-            let row = cx.session.current_row;
+            let row = cx.env().current_row;
             SqlError {
                 message: format!("Incorrect {kind} value: '{value}' for column {column} at row {row}").into(),
                 ..errors::truncated_wrong_value(kind, value)
@@ -594,7 +594,7 @@ fn report_temporal(
         (problem, _) => problem_error(problem),
     };
     if is_note {
-        cx.session.note(error);
+        cx.env_mut().note(error);
         return Ok(());
     }
     cx.warn(error)

@@ -385,9 +385,9 @@ pub(super) fn list_element<'f>(element: &'f Expr, cx: &mut EvalContext<'_, 'f>) 
     if !matches!(element.node, Node::Once(..)) {
         return element.eval(cx);
     }
-    let aborts = std::mem::replace(&mut cx.session.abort_on_warning, false);
+    let aborts = std::mem::replace(&mut cx.env_mut().abort_on_warning, false);
     let value = element.eval(cx);
-    cx.session.abort_on_warning = aborts;
+    cx.env_mut().abort_on_warning = aborts;
     value
 }
 

@@ -21,11 +21,12 @@ use super::{
 use crate::bind::bytes_as_number;
 use crate::func::numeric::{extreme_of_numbers, is_extreme_of_texts};
 use crate::func::{datetime, json};
+use crate::session::OfSession;
 
 impl<'s, 'f> EvalContext<'s, 'f> {
     /// Reports a warning; an error where the statement's warnings are errors.
     pub fn warn(&mut self, problem: SqlError) -> SqlResult<()> {
-        self.session.warn_or_fail(problem)
+        self.env_mut().warn_or_fail(problem)
     }
 
     /// Runs a conversion that may report problems, as warnings or the statement's error.
@@ -52,7 +53,7 @@ impl<'s, 'f> EvalContext<'s, 'f> {
         if ty.kind == TypeKind::Timestamp
             && let ValueRef::DateTime(utc) = value
         {
-            return ValueRef::DateTime(convert::timestamp_to_local(utc, &*self.session.vars.time_zone));
+            return ValueRef::DateTime(convert::timestamp_to_local(utc, &*self.env().vars.time_zone));
         }
         value
     }
@@ -74,12 +75,12 @@ impl<'s, 'f> EvalContext<'s, 'f> {
     #[inline(never)]
     fn above(&mut self, level: u16, expr: &'f Expr) -> SqlResult<Cell<'f>> {
         let frame = self.frame.at(level);
-        expr.eval(&mut EvalContext::new(self.session, frame))
+        expr.eval(&mut EvalContext::new(self.executor, frame))
     }
 
     /// The day that a time is counted from where it becomes a date.
     pub fn today(&mut self) -> Date {
-        self.session.base_day()
+        self.env_mut().base_day()
     }
 }
 
@@ -183,24 +184,24 @@ impl Expr {
                     .map(Cell::Owned)
             }
             Node::UserVar(name, _) => {
-                Ok(Cell::Owned(cx.session.user_variables.get(name).map_or(Value::Null, |v| v.value.clone())))
+                Ok(Cell::Owned(cx.env().user_variables.get(name).map_or(Value::Null, |v| v.value.clone())))
             }
             Node::AssignUserVar(name, value) => {
                 let new = value.eval(cx)?.into_value();
                 let variable = UserVariable::new(new.clone(), &value.ty);
-                cx.session.user_variables.set(name, variable)?;
+                cx.env_mut().user_variables.set(name, variable)?;
                 Ok(Cell::Owned(new))
             }
             Node::SysVar(scope, name) => {
-                let host = cx.session.host.clone();
-                host.system_variable(cx.session, *scope, name).map(Cell::Owned)
+                let server = cx.env().server.clone();
+                server.system_variable(cx.executor, *scope, name).map(Cell::Owned)
             }
-            Node::Sequence(call) => call.eval(cx.session).map(Cell::Owned),
+            Node::Sequence(call) => call.eval(cx.session()).map(Cell::Owned),
             Node::Subquery(subquery) => {
                 // It counts rows of its own.
-                let row = cx.session.current_row;
+                let row = cx.env().current_row;
                 let value = subquery.eval(cx);
-                cx.session.current_row = row;
+                cx.env_mut().current_row = row;
                 value
             }
             Node::Row(_) => Err(errors::operand_columns(1)),
@@ -505,7 +506,7 @@ impl Expr {
     pub fn row_number<'f>(&'f self, cx: &mut EvalContext<'_, 'f>) -> SqlResult<u64> {
         let number = self.integer(cx)?.unwrap_or(0);
         match i64::try_from(number) {
-            Ok(..0) if cx.session.by_execute => Err(errors::wrong_arguments("EXECUTE")),
+            Ok(..0) if cx.env().by_execute => Err(errors::wrong_arguments("EXECUTE")),
             _ => Ok(number as u64),
         }
     }

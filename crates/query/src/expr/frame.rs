@@ -9,10 +9,10 @@ use std::sync::Arc;
 use keel_value::decimal::Small;
 use keel_value::{Value, ValueRef, row};
 
+use super::env::{Env, Executor};
 use super::one_of::ListRows;
 use crate::catalog::EntryShape;
 use crate::select::{Memo, RowSet};
-use crate::session::Session;
 
 /// Marks a table column that a kept row does not hold.
 pub const NOT_COVERED: u16 = u16::MAX;
@@ -135,18 +135,30 @@ impl<'f> Frame<'f> {
     }
 }
 
-/// What evaluation needs beside the expression: the frame, and the session for variables, warnings and modes.
+/// What evaluation needs beside the expression: the rows, and the code that runs the statement.
 pub struct EvalContext<'s, 'f> {
-    /// The session that executes.
-    pub session: &'s mut Session,
+    /// Lends its [`Env`] to expressions and itself to routines.
+    pub executor: &'s mut dyn Executor,
     /// The rows seen.
     pub frame: Frame<'f>,
 }
 
 impl<'s, 'f> EvalContext<'s, 'f> {
     /// A context over a frame.
-    pub fn new(session: &'s mut Session, frame: Frame<'f>) -> Self {
-        EvalContext { session, frame }
+    pub fn new(executor: &'s mut dyn Executor, frame: Frame<'f>) -> Self {
+        EvalContext { executor, frame }
+    }
+
+    /// What expressions see of the session.
+    #[inline]
+    pub fn env(&self) -> &Env {
+        self.executor.env()
+    }
+
+    /// The same, to change it.
+    #[inline]
+    pub fn env_mut(&mut self) -> &mut Env {
+        self.executor.env_mut()
     }
 }
 

@@ -13,14 +13,14 @@ pub(super) fn eval<'f>(ty: &SqlType, value: &'f Expr, cx: &mut EvalContext<'_, '
         return Ok(Cell::Ref(ValueRef::Null));
     }
     let today = if ty.is_temporal() { cx.today() } else { Date::default() };
-    let context = cx.session.store_context(false, today);
+    let context = cx.env().store_context(false, today);
     let kept = match convert::store(ty, &value.ty, worked_out.as_ref(), &context) {
         Ok((cell, _)) => cell.into_value(),
         Err(_) => Value::Null,
     };
     Ok(Cell::Owned(match kept {
         Value::DateTime(utc) if ty.kind == TypeKind::Timestamp => {
-            Value::DateTime(convert::timestamp_to_local(utc, &*cx.session.vars.time_zone))
+            Value::DateTime(convert::timestamp_to_local(utc, &*cx.env().vars.time_zone))
         }
         kept => kept,
     }))

@@ -14,6 +14,7 @@
 pub mod arith;
 pub mod cast;
 pub mod compare;
+pub mod env;
 pub mod eval;
 pub mod frame;
 mod generated;
@@ -23,6 +24,7 @@ mod tape;
 pub mod typing;
 pub mod walk;
 
+pub use env::{Env, Executor, FileRules, Server};
 pub use frame::{EvalContext, Frame, RowSlot};
 pub(crate) use tape::Tape;
 

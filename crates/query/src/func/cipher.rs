@@ -9,9 +9,8 @@ use keel_value::{CollationId, SqlType, Value};
 use super::away::{Pace, long};
 use super::string::too_long;
 use super::{Function, function, given, text_value};
-use crate::bind::BindContext;
 use crate::expr::typing::{string_type, text_octets};
-use crate::expr::{EvalContext, Expr};
+use crate::expr::{Env, EvalContext, Expr};
 
 /// The functions of this subject.
 pub const FUNCTIONS: &[Function] = &[
@@ -25,12 +24,12 @@ pub const FUNCTIONS: &[Function] = &[
 /// Octets of an AES block and of the key.
 const BLOCK: usize = 16;
 
-fn aes_encrypt_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn aes_encrypt_type(_: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let block = BLOCK as u64;
     Ok((string_type((octets(&args[0]) / block + 1) * block, CollationId::BINARY), true))
 }
 
-fn octets_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn octets_type(_: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     Ok((string_type(octets(&args[0]), CollationId::BINARY), true))
 }
 
@@ -96,8 +95,8 @@ fn old_hash(text: &[u8]) -> (u32, u32) {
     ((first & BITS) as u32, (second & BITS) as u32)
 }
 
-fn old_password_type(cx: &BindContext<'_>, _: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
-    Ok((string_type(16, cx.session.vars.connection_collation), true))
+fn old_password_type(cx: &Env, _: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    Ok((string_type(16, cx.vars.connection_collation), true))
 }
 
 fn old_password<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {

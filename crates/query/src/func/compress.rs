@@ -10,9 +10,8 @@ use keel_value::{CollationId, SqlType, Value};
 
 use super::away::{Pace, long};
 use super::{Function, function, given, int, text_value};
-use crate::bind::BindContext;
 use crate::expr::typing::{string_type, text_octets};
-use crate::expr::{EvalContext, Expr};
+use crate::expr::{Env, EvalContext, Expr};
 
 /// The functions of this subject.
 pub const FUNCTIONS: &[Function] = &[
@@ -28,12 +27,12 @@ const LENGTH_BITS: u32 = 0x3FFF_FFFF;
 /// Most octets that MariaDB describes for a text that was compressed.
 const BLOB_BYTES_MAX: u64 = 16_777_216;
 
-fn compress_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn compress_type(_: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let octets = text_octets(&args[0]);
     Ok((string_type(octets * 120 / 100 + 12, CollationId::BINARY), true))
 }
 
-fn uncompress_type(_: &BindContext<'_>, _: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn uncompress_type(_: &Env, _: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     Ok((string_type(BLOB_BYTES_MAX, CollationId::BINARY), true))
 }
 
@@ -92,7 +91,7 @@ fn uncompress<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>
         cx.warn(errors::zlib_data_error())?;
         return Ok(Value::Null);
     };
-    let most = cx.session.vars.max_allowed_packet;
+    let most = cx.env().vars.max_allowed_packet;
     if length as u64 > most {
         cx.warn(errors::too_big_for_uncompress(most))?;
         return Ok(Value::Null);

@@ -8,9 +8,8 @@ use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
 
 use super::away::{Pace, long};
 use super::{Function, function, given, known_integer, text_value};
-use crate::bind::BindContext;
 use crate::expr::typing::string_type;
-use crate::expr::{EvalContext, Expr};
+use crate::expr::{Env, EvalContext, Expr};
 
 /// The functions of this subject.
 pub const FUNCTIONS: &[Function] = &[
@@ -21,8 +20,8 @@ pub const FUNCTIONS: &[Function] = &[
     function!(text "password", 1, 1, |cx, _| hex_type(cx, 41), password),
 ];
 
-fn hex_type(cx: &BindContext<'_>, digits: u64) -> SqlResult<(SqlType, bool)> {
-    Ok((string_type(digits, cx.session.vars.connection_collation), true))
+fn hex_type(cx: &Env, digits: u64) -> SqlResult<(SqlType, bool)> {
+    Ok((string_type(digits, cx.vars.connection_collation), true))
 }
 
 fn hex(bytes: &[u8]) -> Value {
@@ -36,7 +35,7 @@ fn digest<'f, D: Digest>(arg: &'f Expr, cx: &mut EvalContext<'_, 'f>) -> SqlResu
     Ok(hex(&long(Pace::Digest, text.len(), || D::digest(&*text).to_vec())))
 }
 
-fn sha2_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn sha2_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let bits = match known_integer(&args[1]) {
         Some(0) => 256,
         Some(bits @ (224 | 256 | 384 | 512)) => bits,

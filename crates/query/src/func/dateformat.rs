@@ -10,9 +10,8 @@ use keel_value::{Date, DateTime, SqlMode, SqlType, Time, TypeKind, Value};
 use super::calendar::{self, DAY_MICROS};
 use super::locale;
 use super::{Function, function, given, or_null, text_value};
-use crate::bind::BindContext;
 use crate::expr::typing::{self, string_type, text_chars};
-use crate::expr::{EvalContext, Expr, Node};
+use crate::expr::{Env, EvalContext, Expr, Node};
 
 /// The functions of this subject.
 pub const FUNCTIONS: &[Function] = &[
@@ -52,15 +51,15 @@ pub(super) fn formatted_chars(pattern: &Expr) -> u64 {
     length
 }
 
-fn format_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn format_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let chars = formatted_chars(&args[1]);
-    Ok((string_type(chars, cx.session.vars.connection_collation).with_decimals(0), true))
+    Ok((string_type(chars, cx.vars.connection_collation).with_decimals(0), true))
 }
 
 fn date_format<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let names = match args.get(2) {
         Some(arg) => locale::of_argument(arg, cx)?,
-        None => cx.session.vars.time_names,
+        None => cx.env().vars.time_names,
     };
     // A TIME has no day: it keeps its sign and its hours above 23.
     let (v, time) = if args[0].class() == Class::Time {
@@ -96,7 +95,7 @@ fn time_format<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, '
     if pattern.is_empty() || names_a_day(&pattern) {
         return Ok(Value::Null);
     }
-    let names = cx.session.vars.time_names;
+    let names = cx.env().vars.time_names;
     Ok(or_null(format(DateTime::default(), v, &pattern, (names, ty)), |t| Value::Bytes(t.into())))
 }
 
@@ -230,8 +229,8 @@ const STANDARD_FORMATS: &[(&str, &str, &str)] = &[
     ("DATETIME", "INTERNAL", "%Y%m%d%H%i%s"),
 ];
 
-fn get_format_type(cx: &BindContext<'_>, _: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
-    Ok((string_type(17, cx.session.vars.connection_collation).with_decimals(0), true))
+fn get_format_type(cx: &Env, _: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    Ok((string_type(17, cx.vars.connection_collation).with_decimals(0), true))
 }
 
 fn get_format<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
@@ -260,7 +259,7 @@ fn parts_of(pattern: &[u8]) -> (bool, bool, bool) {
     parts
 }
 
-fn str_to_date_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn str_to_date_type(_: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     typing::refuse_pair(&args[0], &args[1], "str_to_date")?;
     let ty = match &args[1].node {
         Node::Constant(Value::Bytes(pattern)) => match parts_of(pattern) {
@@ -276,7 +275,7 @@ fn str_to_date_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlTyp
 fn str_to_date<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let text = given!(args[0].text(cx)?);
     let pattern = given!(args[1].text(cx)?);
-    let mode = cx.session.vars.sql_mode;
+    let mode = cx.env().vars.sql_mode;
     let whole = Mismatch { text: &text, kind: "datetime" };
     let parsed = parse(&text, &pattern).map_err(|mismatch| mismatch.unwrap_or(whole));
     let parsed = parsed.and_then(|p| if p.is_valid(ty.class(), mode) { Ok(p) } else { Err(whole) });

@@ -8,9 +8,8 @@ use keel_value::{DateTime, SqlType, Time, Value};
 
 use super::datetime::{time_fraction_of, unit_name, unit_of};
 use super::{Function, function, given, int, locale, or_null};
-use crate::bind::BindContext;
 use crate::expr::typing::{self, int_type, string_type};
-use crate::expr::{EvalContext, Expr};
+use crate::expr::{Env, EvalContext, Expr};
 
 /// The functions of this subject.
 pub const FUNCTIONS: &[Function] = &[
@@ -55,22 +54,16 @@ pub const FUNCTIONS: &[Function] = &[
         let v = given!(a[0].whole_date(cx)?);
         Ok(or_null(v.date.day_of_year(), |d| Value::Int(i64::from(d))))
     }),
-    function!("dayname", 1, 1, |cx, _| name_type(cx, cx.session.vars.time_names.day_chars), |ty, a, cx| {
+    function!("dayname", 1, 1, |cx, _| name_type(cx, cx.vars.time_names.day_chars), |ty, a, cx| {
         let v = given!(a[0].whole_date(cx)?);
-        let names = &cx.session.vars.time_names.days;
+        let names = &cx.env().vars.time_names.days;
         Ok(or_null(v.date.weekday(), |d| locale::named(names[usize::from(d)], ty)))
     }),
-    function!(
-        "monthname",
-        1,
-        1,
-        |cx, _| name_type(cx, cx.session.vars.time_names.month_chars),
-        |ty, a, cx| {
-            let month = given!(a[0].date_parts(cx)?).date.month;
-            let names = &cx.session.vars.time_names.months;
-            Ok(or_null(names.get(usize::from(month).wrapping_sub(1)), |name| locale::named(name, ty)))
-        }
-    ),
+    function!("monthname", 1, 1, |cx, _| name_type(cx, cx.vars.time_names.month_chars), |ty, a, cx| {
+        let month = given!(a[0].date_parts(cx)?).date.month;
+        let names = &cx.env().vars.time_names.months;
+        Ok(or_null(names.get(usize::from(month).wrapping_sub(1)), |name| locale::named(name, ty)))
+    }),
     function!("to_days", 1, 1, |_, _| Ok((int(6), true)), |_, a, cx| {
         let v = given!(a[0].whole_date(cx)?);
         Ok(or_null(v.date.day_number(), Value::Int))
@@ -92,8 +85,8 @@ fn clock<'f>(arg: &'f Expr, cx: &mut EvalContext<'_, 'f>, take: fn(Time) -> i64)
     Ok(or_null(arg.time(cx)?, |v| Value::Int(take(v))))
 }
 
-fn name_type(cx: &BindContext<'_>, chars: usize) -> SqlResult<(SqlType, bool)> {
-    Ok((string_type(chars as u64, cx.session.vars.connection_collation).with_decimals(0), true))
+fn name_type(cx: &Env, chars: usize) -> SqlResult<(SqlType, bool)> {
+    Ok((string_type(chars as u64, cx.vars.connection_collation).with_decimals(0), true))
 }
 
 /// The mode of WEEK and YEARWEEK; NULL is 0.
@@ -106,7 +99,7 @@ fn mode_argument<'f>(args: &'f [Expr], default: u8, cx: &mut EvalContext<'_, 'f>
 
 fn week<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let v = given!(args[0].whole_date(cx)?);
-    let default = cx.session.vars.default_week_format;
+    let default = cx.env().vars.default_week_format;
     let mode = mode_argument(args, default, cx)?;
     Ok(or_null(v.date.week(mode), |(_, week)| Value::Int(i64::from(week))))
 }
@@ -117,7 +110,7 @@ fn yearweek<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) 
     Ok(or_null(v.date.week(mode | 2), |(year, week)| Value::Int(i64::from(year) * 100 + i64::from(week))))
 }
 
-fn time_to_sec_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn time_to_sec_type(_: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let digits = time_fraction_of(&args[0]);
     if digits == 0 {
         return Ok((SqlType::bigint().with_length(17), true));
@@ -134,7 +127,7 @@ fn time_to_sec<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, '
     Ok(Value::Decimal(micros.truncate(i32::from(ty.decimals))))
 }
 
-fn extract_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn extract_type(_: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     typing::refuse_no_date(&args[1], &format!("extract({})", unit_name(unit_of(&args[0]))))?;
     use IntervalUnit as U;
     // What is no date may be a span of ten thousand years.
@@ -176,7 +169,7 @@ fn extract<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -
             U::YearMonth => i64::from(date.year) * 100 + i64::from(date.month),
             U::Quarter => (i64::from(date.month) + 2) / 3,
             U::Month => i64::from(date.month),
-            _ => i64::from(given!(date.week(cx.session.vars.default_week_format)).1),
+            _ => i64::from(given!(date.week(cx.env().vars.default_week_format)).1),
         }));
     }
     let is_day = matches!(unit, U::Day | U::DayHour | U::DayMinute | U::DaySecond | U::DayMicrosecond);

@@ -7,31 +7,33 @@ use keel_value::types::{Class, NOT_SPECIFIED};
 use keel_value::{Cell, Date, DateTime, Decimal, SqlMode, SqlType, Time, TypeKind, Value, ValueRef, text};
 
 use super::{Function, any_nullable, calendar, function, given, int, known_integer, known_text, or_null};
-use crate::bind::BindContext;
 use crate::expr::typing::{self, int_type, string_type};
-use crate::expr::{EvalContext, Expr, Frame, Node, cast, walk};
+use crate::expr::{Env, EvalContext, Expr, Frame, Node, cast, walk};
 
 /// The functions of this subject.
 pub const FUNCTIONS: &[Function] = &[
     function!("now", 0, 1, now_type, |ty, _, cx| {
-        let now =
-            if ty.kind == TypeKind::Timestamp { cx.session.now_timestamp() } else { cx.session.now_local() };
+        let now = if ty.kind == TypeKind::Timestamp {
+            cx.env_mut().now_timestamp()
+        } else {
+            cx.env_mut().now_local()
+        };
         Ok(Value::DateTime(now.cut(ty.decimals)))
     }),
     // Unlike NOW() it knows nothing of SET TIMESTAMP, and goes on within a statement.
     function!(volatile "sysdate", 0, 1, sysdate_type, |ty, _, cx| Ok(Value::DateTime(
-        cx.session.clock_local().cut(ty.decimals)
+        cx.env_mut().clock_local().cut(ty.decimals)
     ))),
     function!("utc_timestamp", 0, 1, now_type, |ty, _, cx| Ok(Value::DateTime(
-        cx.session.now_utc().cut(ty.decimals)
+        cx.env_mut().now_utc().cut(ty.decimals)
     ))),
-    function!("curdate", 0, 0, date_type, |_, _, cx| Ok(Value::Date(cx.session.now_local().date))),
-    function!("utc_date", 0, 0, date_type, |_, _, cx| Ok(Value::Date(cx.session.now_utc().date))),
+    function!("curdate", 0, 0, date_type, |_, _, cx| Ok(Value::Date(cx.env_mut().now_local().date))),
+    function!("utc_date", 0, 0, date_type, |_, _, cx| Ok(Value::Date(cx.env_mut().now_utc().date))),
     function!("curtime", 0, 1, curtime_type, |ty, _, cx| Ok(Value::Time(
-        cx.session.now_local().time().cut(ty.decimals)
+        cx.env_mut().now_local().time().cut(ty.decimals)
     ))),
     function!("utc_time", 0, 1, curtime_type, |ty, _, cx| Ok(Value::Time(
-        cx.session.now_utc().time().cut(ty.decimals)
+        cx.env_mut().now_utc().time().cut(ty.decimals)
     ))),
     function!("unix_timestamp", 0, 1, unix_timestamp_type, unix_timestamp),
     function!("from_unixtime", 1, 2, from_unixtime_type, from_unixtime),
@@ -111,19 +113,19 @@ fn fraction_argument(args: &[Expr], name: &str) -> SqlResult<u8> {
     }
 }
 
-fn now_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn now_type(_: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     Ok((SqlType::temporal(TypeKind::DateTime, fraction_argument(args, "current_timestamp")?), false))
 }
 
-fn sysdate_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn sysdate_type(_: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     Ok((SqlType::temporal(TypeKind::DateTime, fraction_argument(args, "sysdate")?), false))
 }
 
-fn curtime_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn curtime_type(_: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     Ok((SqlType::temporal(TypeKind::Time, fraction_argument(args, "curtime")?), false))
 }
 
-fn date_type(_: &BindContext<'_>, _: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn date_type(_: &Env, _: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     Ok((SqlType::new(TypeKind::Date), false))
 }
 
@@ -160,13 +162,13 @@ fn declared_fraction(arg: &Expr) -> u8 {
 }
 
 /// Fraction digits of an argument that an interval is added to. The value of a constant text decides.
-pub(crate) fn fraction_at_bind(cx: &BindContext<'_>, arg: &Expr) -> u8 {
+pub(crate) fn fraction_at_bind(cx: &Env, arg: &Expr) -> u8 {
     if arg.class() != Class::String || arg.ty.has_members() {
         return fraction_of(arg);
     }
     match &arg.node {
         Node::Constant(_) => fraction_of(arg),
-        Node::UserVar(name, false) => match cx.session.user_variables.get(name).map(|v| &v.value) {
+        Node::UserVar(name, false) => match cx.user_variables.get(name).map(|v| &v.value) {
             Some(Value::Bytes(text)) => fraction_of_text(text),
             _ => 6,
         },
@@ -175,7 +177,7 @@ pub(crate) fn fraction_at_bind(cx: &BindContext<'_>, arg: &Expr) -> u8 {
 }
 
 /// The value of a text that depends on literals and session variables only.
-fn constant_text(cx: &BindContext<'_>, arg: &Expr) -> Option<Box<[u8]>> {
+fn constant_text(cx: &Env, arg: &Expr) -> Option<Box<[u8]>> {
     match constant_value(cx, arg)? {
         Value::Bytes(text) => Some(text),
         _ => None,
@@ -183,7 +185,7 @@ fn constant_text(cx: &BindContext<'_>, arg: &Expr) -> Option<Box<[u8]>> {
 }
 
 /// The value of an expression that depends on literals and session variables only.
-pub(crate) fn constant_value(cx: &BindContext<'_>, arg: &Expr) -> Option<Value> {
+pub(crate) fn constant_value(cx: &Env, arg: &Expr) -> Option<Value> {
     let facts = walk::facts(arg);
     let mut reads_variables = false;
     walk::visit(arg, &mut |e| reads_variables |= matches!(e.node, Node::UserVar(..)));
@@ -191,7 +193,7 @@ pub(crate) fn constant_value(cx: &BindContext<'_>, arg: &Expr) -> Option<Value> 
         return None;
     }
     // Warnings of this evaluation are dropped: the statement evaluates the expression again.
-    let mut aside = cx.session.aside();
+    let mut aside = cx.aside();
     Some(arg.eval(&mut EvalContext::new(&mut aside, Frame::EMPTY)).ok()?.into_value())
 }
 
@@ -220,11 +222,11 @@ fn span_fraction_of(arg: &Expr) -> u8 {
     }
 }
 
-fn time_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn time_type(_: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     Ok((SqlType::temporal(TypeKind::Time, time_fraction_of(&args[0])), true))
 }
 
-fn timestamp_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn timestamp_type(_: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let digits = args[1..].iter().map(span_fraction_of).fold(fraction_of(&args[0]), u8::max);
     Ok((SqlType::temporal(TypeKind::DateTime, digits), true))
 }
@@ -258,7 +260,7 @@ fn span<'f>(arg: &'f Expr, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Option<i64
         Ok(span) if span.flaw != Some(Flaw::OutOfRange) => {
             let error = errors::truncated_wrong_value(KIND, shown());
             if span.flaw == Some(Flaw::Fraction) {
-                cx.session.note(error)
+                cx.env_mut().note(error)
             } else {
                 cx.warn(error)?
             }
@@ -272,7 +274,7 @@ fn span<'f>(arg: &'f Expr, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Option<i64
     }
 }
 
-fn unix_timestamp_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn unix_timestamp_type(_: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let digits = args.first().map_or(0, fraction_of);
     if digits == 0 {
         return Ok((SqlType::bigint().with_length(17), true));
@@ -300,7 +302,7 @@ const UNIX_TIME_MAX: i64 = i32::MAX as i64;
 
 fn unix_timestamp<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let Some(arg) = args.first() else {
-        return Ok(Value::Int(cx.session.now_micros().div_euclid(1_000_000)));
+        return Ok(Value::Int(cx.env_mut().now_micros().div_euclid(1_000_000)));
     };
     let rules = DateRules { no_zero_date: false, ..DateRules::WHOLE };
     let local = match arg.ty.kind {
@@ -318,7 +320,7 @@ fn unix_timestamp<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_
     if !local.date.is_real() {
         return Ok(Value::Null);
     }
-    let (utc, _) = cx.session.vars.time_zone.to_utc(local);
+    let (utc, _) = cx.env().vars.time_zone.to_utc(local);
     let seconds = utc.to_unix();
     if !(0..=UNIX_TIME_MAX).contains(&seconds) {
         return Ok(Value::Null);
@@ -330,10 +332,10 @@ fn unix_timestamp<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_
     Ok(Value::Decimal(Decimal::from_parts(false, micros, 6).truncate(i32::from(ty.decimals))))
 }
 
-fn from_unixtime_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn from_unixtime_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     if let Some(pattern) = args.get(1) {
         let length = super::dateformat::formatted_chars(pattern);
-        return Ok((string_type(length, cx.session.vars.connection_collation).with_decimals(0), true));
+        return Ok((string_type(length, cx.vars.connection_collation).with_decimals(0), true));
     }
     let digits = match args[0].class() {
         Class::Decimal | Class::Real => args[0].ty.decimals.min(6),
@@ -356,12 +358,12 @@ fn from_unixtime<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_,
         return Ok(Value::Null);
     }
     let utc = DateTime::from_unix(micros / 1_000_000, (micros % 1_000_000) as u32);
-    let local = keel_value::convert::timestamp_to_local(utc, &*cx.session.vars.time_zone).shown();
+    let local = keel_value::convert::timestamp_to_local(utc, &*cx.env().vars.time_zone).shown();
     match args.get(1) {
         None => Ok(Value::DateTime(local.cut(ty.decimals))),
         Some(pattern) => {
             let pattern = given!(super::dateformat::pattern_of(pattern, ty, cx)?);
-            let names = (cx.session.vars.time_names, ty);
+            let names = (cx.env().vars.time_names, ty);
             let text = super::dateformat::format(local, local.time(), &pattern, names);
             Ok(or_null(text, |text| Value::Bytes(text.into())))
         }
@@ -378,7 +380,7 @@ fn last_day<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) 
 
 fn from_days<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let number = given!(args[0].int64(cx)?);
-    if number == 0 && cx.session.vars.sql_mode.has(SqlMode::NO_ZERO_DATE) {
+    if number == 0 && cx.env().vars.sql_mode.has(SqlMode::NO_ZERO_DATE) {
         return Ok(Value::Null);
     }
     Ok(Value::Date(Date::from_day_number(number).unwrap_or(Date::ZERO)))
@@ -399,7 +401,7 @@ fn makedate<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) 
     Ok(or_null(Date::from_day_number(number), Value::Date))
 }
 
-fn maketime_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn maketime_type(_: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     Ok((SqlType::temporal(TypeKind::Time, fraction_of(&args[2])), true))
 }
 
@@ -440,7 +442,7 @@ fn maketime<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>)
     Ok(Value::Time(bounded_time(signed, "time", shown, cx)?.cut(ty.decimals)))
 }
 
-fn sec_to_time_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn sec_to_time_type(_: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let digits = match args[0].class() {
         Class::String => 6,
         _ => fraction_of(&args[0]),
@@ -458,7 +460,7 @@ fn sec_to_time<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, '
     Ok(Value::Time(bounded_time(micros, "seconds", || seconds.to_string(), cx)?.cut(ty.decimals)))
 }
 
-fn addtime_type(cx: &BindContext<'_>, args: &mut [Expr], name: &str) -> SqlResult<(SqlType, bool)> {
+fn addtime_type(cx: &Env, args: &mut [Expr], name: &str) -> SqlResult<(SqlType, bool)> {
     typing::refuse_pair(&args[0], &args[1], name)?;
     let digits = args.iter().map(time_fraction_of).max().unwrap_or(0);
     let ty = match args[0].class() {
@@ -478,7 +480,7 @@ fn addtime_type(cx: &BindContext<'_>, args: &mut [Expr], name: &str) -> SqlResul
                 _ => 20 + u32::from(digits),
             };
             let decimals = if is_open { NOT_SPECIFIED } else { digits };
-            SqlType::char(length, cx.session.vars.connection_collation).with_decimals(decimals)
+            SqlType::char(length, cx.vars.connection_collation).with_decimals(decimals)
         }
     };
     Ok((ty, true))
@@ -571,7 +573,7 @@ fn time_result(ty: &SqlType, v: Time) -> Value {
     Value::Bytes(out.into())
 }
 
-fn timediff_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn timediff_type(_: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let digits = args.iter().map(time_fraction_of).max().unwrap_or(0);
     Ok((SqlType::temporal(TypeKind::Time, digits), true))
 }
@@ -633,7 +635,7 @@ fn whole_months(from: DateTime, to: DateTime) -> i64 {
     if rest(to) < rest(from) { months - 1 } else { months }
 }
 
-fn convert_tz_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn convert_tz_type(_: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     Ok((SqlType::temporal(TypeKind::DateTime, fraction_of(&args[0])), true))
 }
 

@@ -12,23 +12,22 @@ use super::{Function, function, given, int};
 use crate::expr::{EvalContext, Expr};
 use crate::interrupt::InterruptState;
 use crate::user_locks::Tried;
-use crate::waits::Contender;
 
 /// The functions of this subject.
 pub const FUNCTIONS: &[Function] = &[
     function!(volatile "get_lock", 2, 2, |_, a| named(a, "get_lock", 1), get_lock),
     function!(volatile "release_lock", 1, 1, |_, a| named(a, "release_lock", 1), release_lock),
     function!(volatile "release_all_locks", 0, 0, |_, _| Ok((int(11).with_unsigned(), false)), |_, _, cx| {
-        Ok(Value::UInt(cx.session.user_locks.release_all()))
+        Ok(Value::UInt(cx.env_mut().user_locks.release_all()))
     }),
     function!(volatile "is_free_lock", 1, 1, |_, a| named(a, "is_free_lock", 1), |_, a, cx| {
         let name = given!(name(a, cx)?);
-        let owner = cx.session.user_locks.registry().owner(&name);
+        let owner = cx.env().user_locks.registry().owner(&name);
         Ok(Value::Int(i64::from(owner.is_none())))
     }),
     function!(volatile "is_used_lock", 1, 1, |_, a| named(a, "is_used_lock", 10), |_, a, cx| {
         let name = given!(name(a, cx)?);
-        Ok(cx.session.user_locks.registry().owner(&name).map_or(Value::Null, |id| Value::Int(id as i64)))
+        Ok(cx.env().user_locks.registry().owner(&name).map_or(Value::Null, |id| Value::Int(id as i64)))
     }),
 ];
 
@@ -66,13 +65,12 @@ fn get_lock<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) 
         return Ok(Value::Null);
     }
     let timeout = Duration::from_secs_f64(seconds.min(TIMEOUT_MAX));
-    let (id, interrupt) = (cx.session.id, cx.session.interrupt.clone());
-    let session = &mut *cx.session;
-    let had = match session.user_locks.try_get(id, &name)? {
+    let (id, interrupt) = (cx.env().id, cx.env().interrupt.clone());
+    let had = match cx.env_mut().user_locks.try_get(id, &name)? {
         Tried::Had => Some(true),
         Tried::Taken(wanted) => {
-            let stake = session.stake();
-            session.user_locks.wait(id, &name, wanted, timeout, &interrupt, stake)?
+            let stake = cx.executor.stake();
+            cx.env_mut().user_locks.wait(id, &name, wanted, timeout, &interrupt, stake)?
         }
     };
     match had {
@@ -88,5 +86,5 @@ fn get_lock<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) 
 
 fn release_lock<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let name = given!(name(args, cx)?);
-    Ok(cx.session.user_locks.release(&name).map_or(Value::Null, |own| Value::Int(i64::from(own))))
+    Ok(cx.env_mut().user_locks.release(&name).map_or(Value::Null, |own| Value::Int(i64::from(own))))
 }

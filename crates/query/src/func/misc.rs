@@ -10,9 +10,8 @@ use keel_storage::runtime;
 use keel_value::{CollationId, Fixed, FixedKind, SqlType, TypeKind, Value, ValueRef, fixed};
 
 use super::{Function, any_nullable, function, given, known_integer, or_null, text_value};
-use crate::bind::BindContext;
 use crate::expr::typing::{STRING_DECIMALS, bits_type, string_type};
-use crate::expr::{EvalContext, Expr, boolean_type};
+use crate::expr::{Env, EvalContext, Expr, boolean_type};
 
 /// The functions of this subject.
 pub const FUNCTIONS: &[Function] = &[
@@ -64,13 +63,13 @@ fn is_such_address<'f>(
     Ok(Value::Int(i64::from(is_address)))
 }
 
-fn uuid_type(_: &BindContext<'_>, _: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn uuid_type(_: &Env, _: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let ty = SqlType::new(TypeKind::Uuid).with_decimals(STRING_DECIMALS);
     Ok((SqlType { unsigned: false, ..ty }, true))
 }
 
-fn guid_type(cx: &BindContext<'_>, _: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
-    Ok((string_type(32, cx.session.vars.connection_collation), true))
+fn guid_type(cx: &Env, _: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    Ok((string_type(32, cx.vars.connection_collation), true))
 }
 
 /// 100 ns steps from the start of the Gregorian calendar, where version 1 counts from, to 1970.
@@ -108,7 +107,7 @@ fn uuid_short() -> u64 {
     (SERVER << 56).wrapping_add(seconds << 24).wrapping_add(COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
-fn random_bytes_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn random_bytes_type(_: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let length = known_integer(&args[0]).unwrap_or(1024).clamp(0, 1024);
     Ok((SqlType::varbinary(length as u32).with_decimals(STRING_DECIMALS), true))
 }
@@ -123,8 +122,8 @@ fn random_bytes<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, '
     Ok(Value::Bytes(bytes.into()))
 }
 
-fn address_type(cx: &BindContext<'_>, chars: u64) -> SqlResult<(SqlType, bool)> {
-    Ok((string_type(chars, cx.session.vars.connection_collation).with_decimals(0), true))
+fn address_type(cx: &Env, chars: u64) -> SqlResult<(SqlType, bool)> {
+    Ok((string_type(chars, cx.vars.connection_collation).with_decimals(0), true))
 }
 
 fn parse<T: std::str::FromStr>(text: &[u8]) -> Option<T> {

@@ -41,13 +41,12 @@ use keel_base::SqlResult;
 use keel_value::types::Class;
 use keel_value::{CollationId, SqlType, Value};
 
-use crate::bind::BindContext;
 use crate::expr::frame::Kept;
 use crate::expr::typing;
-use crate::expr::{Derivation, EvalContext, Expr, Node};
+use crate::expr::{Derivation, Env, EvalContext, Expr, Node};
 
 /// What a call's type is, and whether it may be NULL.
-pub type Typing = fn(&BindContext<'_>, &mut [Expr]) -> SqlResult<(SqlType, bool)>;
+pub type Typing = fn(&Env, &mut [Expr]) -> SqlResult<(SqlType, bool)>;
 
 /// Computes a call: its type, its arguments, the context.
 pub type Eval = for<'f> fn(&'f SqlType, &'f [Expr], &mut EvalContext<'_, 'f>) -> SqlResult<Value>;
@@ -244,13 +243,13 @@ pub(crate) fn int(length: u32) -> SqlType {
 
 /// Converts the arguments in a range to one character set; gives their collation.
 pub(crate) fn unify(
-    cx: &BindContext<'_>,
+    cx: &Env,
     args: &mut [Expr],
     range: std::ops::Range<usize>,
     op: &str,
 ) -> SqlResult<CollationId> {
     let chosen: Vec<&Expr> = args[range.clone()].iter().collect();
-    let connection = cx.session.vars.connection_collation;
+    let connection = cx.vars.connection_collation;
     let (collation, _) = match COMPARING.contains(&op) {
         true => typing::compared_collation(&chosen, connection, op)?,
         false => typing::text_collation(&chosen, connection, op)?,

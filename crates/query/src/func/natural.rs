@@ -6,19 +6,18 @@ use keel_value::{CollationId, SqlType, Value};
 
 use super::string::too_long;
 use super::{Function, function, given};
-use crate::bind::BindContext;
 use crate::expr::typing::{string_type, text_chars};
-use crate::expr::{EvalContext, Expr};
+use crate::expr::{Env, EvalContext, Expr};
 
 /// The functions of this subject.
 pub const FUNCTIONS: &[Function] = &[function!("natural_sort_key", 1, 1, key_type, key)];
 
-fn key_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn key_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let arg = &args[0].ty;
     let collation = match args[0].class() {
         Class::Null => CollationId::BINARY,
         _ if arg.is_string() => arg.collation,
-        _ => cx.session.vars.connection_collation,
+        _ => cx.vars.connection_collation,
     };
     let chars = u64::from(text_chars(&args[0]));
     Ok((string_type(chars + chars.div_ceil(2), collation), true))

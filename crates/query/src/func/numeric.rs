@@ -12,10 +12,9 @@ use super::away::{Pace, long};
 use super::datetime::{fraction_of, time_fraction_of};
 use super::locale;
 use super::{Function, any_nullable, as_64_bits, cell_of, function, given, int, known_integer};
-use crate::bind::BindContext;
 use crate::expr::frame::Kept;
 use crate::expr::typing::{self, decimal_type, int_type, real_type};
-use crate::expr::{Comparison, EvalContext, Expr, Node, arith, cast, compare};
+use crate::expr::{Comparison, Env, EvalContext, Expr, Node, arith, cast, compare};
 
 const ANY: usize = usize::MAX;
 
@@ -173,15 +172,15 @@ fn round_time<'f>(
     }))
 }
 
-fn real_result(_: &BindContext<'_>, _: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn real_result(_: &Env, _: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     Ok((real_type(NOT_FIXED), true))
 }
 
-fn angle_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn angle_type(_: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     Ok((real_type(NOT_FIXED), any_nullable(args)))
 }
 
-fn abs_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn abs_type(_: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let arg = &args[0];
     let ty = match number_class(arg) {
         Class::Int => int_type(typing::display_length(arg).max(1), typing::is_unsigned(&arg.ty)),
@@ -214,7 +213,7 @@ fn abs<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> S
     })
 }
 
-fn whole_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn whole_type(_: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     if let Some(found) = rounded_time_type(args, Some(0)) {
         return Ok(found);
     }
@@ -260,11 +259,11 @@ fn same_integer<'f>(arg: &'f Expr, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Va
     Ok(i64::try_from(v).map_or(Value::UInt(v as u64), Value::Int))
 }
 
-fn round_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn round_type(_: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     rounding_type(args, true)
 }
 
-fn truncate_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn truncate_type(_: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     rounding_type(args, false)
 }
 
@@ -458,9 +457,9 @@ fn next_random(seeds: &mut (u32, u32)) -> f64 {
 
 fn rand<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let Some(seed) = args.first() else {
-        let mut seeds = cx.session.rand;
+        let mut seeds = cx.env().rand;
         let value = next_random(&mut seeds);
-        cx.session.rand = seeds;
+        cx.env_mut().rand = seeds;
         return Ok(Value::Double(value));
     };
     // A seed that is the same for all rows begins a sequence, any other one with each row.
@@ -485,7 +484,7 @@ fn seeds_of(seed: i64) -> (u32, u32) {
     ((u64::from(first) % RAND_MODULUS) as u32, (u64::from(second) % RAND_MODULUS) as u32)
 }
 
-fn extreme_type(cx: &BindContext<'_>, args: &mut [Expr], name: &str) -> SqlResult<(SqlType, bool)> {
+fn extreme_type(cx: &Env, args: &mut [Expr], name: &str) -> SqlResult<(SqlType, bool)> {
     let nullable = any_nullable(args);
     if let Some(ty) = temporal_extreme(args) {
         return Ok((ty, true));
@@ -503,7 +502,7 @@ fn extreme_type(cx: &BindContext<'_>, args: &mut [Expr], name: &str) -> SqlResul
         super::unify(cx, args, 0..count, name)?;
     }
     let all: Vec<&Expr> = args.iter().collect();
-    let (ty, _) = typing::aggregate(&all, cx.session.vars.connection_collation, name)?;
+    let (ty, _) = typing::aggregate(&all, cx.vars.connection_collation, name)?;
     if ty.class() == Class::Real {
         let all_float = args.iter().all(|a| a.ty.kind == TypeKind::Float);
         let kind = if all_float { TypeKind::Float } else { TypeKind::Double };
@@ -685,14 +684,14 @@ fn whole_digits(arg: &Expr) -> u64 {
     }
 }
 
-fn format_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn format_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let shown = known_integer(&args[1]).unwrap_or(FORMAT_DIGITS_MAX).clamp(0, FORMAT_DIGITS_MAX) as u64;
     // Rounding may carry into one more.
     let carry = shown < u64::from(typing::float_decimals(&args[0]));
     let whole = whole_digits(&args[0]) + u64::from(carry);
     let (sign, point) = (1, u64::from(shown > 0));
     let length = sign + whole + whole / 3 + point + shown;
-    Ok((typing::string_type(length, cx.session.vars.connection_collation), true))
+    Ok((typing::string_type(length, cx.vars.connection_collation), true))
 }
 
 /// Whole numbers up to this one are all numbers of DOUBLE.

@@ -5,8 +5,7 @@ use keel_value::{SqlType, Value};
 
 use super::string::{self, too_long};
 use super::{Function, function, known_integer, text_value};
-use crate::bind::BindContext;
-use crate::expr::{EvalContext, Expr};
+use crate::expr::{Env, EvalContext, Expr};
 
 /// The functions of this subject.
 pub const FUNCTIONS: &[Function] = &[
@@ -40,7 +39,7 @@ fn nullable(found: SqlResult<(SqlType, bool)>) -> SqlResult<(SqlType, bool)> {
 }
 
 /// A text begins at 0 as at 1.
-fn substring_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn substring_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let is_zero = args.get(1).is_some_and(|at| known_integer(at) == Some(0));
     let first = || Expr::constant(Value::Int(1), SqlType::bigint());
     let at = is_zero.then(|| std::mem::replace(&mut args[1], first()));

@@ -14,10 +14,9 @@ use pcre2::bytes::{Match, Regex, RegexBuilder};
 use super::away::{Pace, long};
 use super::string::too_long;
 use super::{Function, any_nullable, cell_of, function, given, int, unify};
-use crate::bind::BindContext;
 use crate::expr::frame::Kept;
 use crate::expr::typing::{string_type, text_chars};
-use crate::expr::{EvalContext, Expr};
+use crate::expr::{Env, EvalContext, Expr};
 
 /// The functions of this subject.
 pub const FUNCTIONS: &[Function] = &[
@@ -28,7 +27,7 @@ pub const FUNCTIONS: &[Function] = &[
 ];
 
 /// Gives the first `count` arguments one collation, and its name. Patterns and texts of sets that are not UTF-8 are converted to it.
-fn unify_patterns(cx: &BindContext<'_>, args: &mut [Expr], count: usize, op: &str) -> SqlResult<CollationId> {
+fn unify_patterns(cx: &Env, args: &mut [Expr], count: usize, op: &str) -> SqlResult<CollationId> {
     let collation = unify(cx, args, 0..count, op)?;
     if !collation.charset().is_utf8() {
         let by = match collation::is_case_sensitive(collation) {
@@ -52,19 +51,19 @@ fn in_charset(ty: &SqlType, text: Vec<u8>) -> Value {
     Value::bytes(&collation::convert(Charset::Utf8mb4, charset, &text).0)
 }
 
-fn regexp_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn regexp_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let nullable = any_nullable(&args[..2]);
     unify_patterns(cx, args, 2, "regexp")?;
     Ok((crate::expr::boolean_type(), nullable))
 }
 
-fn instr_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn instr_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let nullable = any_nullable(&args[..2]);
     unify_patterns(cx, args, 2, "regexp_instr")?;
     Ok((int(11), nullable))
 }
 
-fn substr_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn substr_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let collation = unify_patterns(cx, args, 2, "regexp_substr")?;
     Ok((string_type(u64::from(text_chars(&args[0])), collation), true))
 }
@@ -72,7 +71,7 @@ fn substr_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, b
 /// Most octets that MariaDB describes for a text with replacements.
 const REPLACED_OCTETS: u64 = 16_777_216;
 
-fn replace_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn replace_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let collation = unify_patterns(cx, args, 3, "regexp_replace")?;
     Ok((string_type(REPLACED_OCTETS / u64::from(collation.charset().max_bytes()), collation), true))
 }
@@ -124,7 +123,7 @@ fn found<T>(result: Result<T, pcre2::Error>, cx: &mut EvalContext<'_, '_>) -> Op
     let shown = |error: pcre2::Error| {
         let shown = error.to_string();
         let reason = shown.strip_prefix("PCRE2: error matching: ").unwrap_or(&shown);
-        cx.session.warn(errors::regexp_error(format!("pcre2_match: {reason}")));
+        cx.env_mut().warn(errors::regexp_error(format!("pcre2_match: {reason}")));
     };
     result.map_err(shown).ok()
 }
@@ -138,7 +137,7 @@ fn with_pattern<'f, T>(
     let by = super::search::common_collation(&args[0], &args[1]);
     let Some(kept) = cell_of(args, cx) else {
         let Some(pattern) = args[1].text(cx)? else { return Ok(None) };
-        return match compile(&pattern, by, &cx.session.vars.regex_flags) {
+        return match compile(&pattern, by, &cx.env().vars.regex_flags) {
             // Of patterns that differ from row to row MariaDB takes a bad one for NULL.
             Err(_) if !args[1].is_constant() => Ok(None),
             compiled => Ok(Some(run(&compiled?))),
@@ -146,7 +145,7 @@ fn with_pattern<'f, T>(
     };
     if kept.get().is_none() {
         let compiled = match args[1].text(cx)? {
-            Some(pattern) => Some(Box::new(compile(&pattern, by, &cx.session.vars.regex_flags)?)),
+            Some(pattern) => Some(Box::new(compile(&pattern, by, &cx.env().vars.regex_flags)?)),
             None => None,
         };
         let _ = kept.set(Kept::Regex(compiled));
@@ -224,7 +223,7 @@ fn regexp_replace<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_
     let with = given!(args[2].text(cx)?);
     let pieces = pieces_of(&with);
     // Each place may bring as much as a packet: what is too long for one stops here.
-    let max = cx.session.vars.max_allowed_packet;
+    let max = cx.env().vars.max_allowed_packet;
     let replace = |regex: &Regex| -> Result<Vec<u8>, pcre2::Error> {
         let (mut out, mut end) = (Vec::new(), 0);
         let mut groups = regex.capture_locations();
@@ -272,7 +271,7 @@ pub(crate) fn escape_of(text: &[u8], mode: SqlMode) -> SqlResult<Option<char>> {
 }
 
 fn like_escape<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
-    let mode = cx.session.vars.sql_mode;
+    let mode = cx.env().vars.sql_mode;
     let escape = match args[2].text(cx)? {
         Some(text) => escape_of(&text, mode)?,
         None => Some('\\'),

@@ -9,10 +9,9 @@ use memchr::memmem;
 use super::away::{Pace, long};
 use super::string::too_long;
 use super::{Function, any_nullable, as_64_bits, function, given, int, or_null, text_value, unify};
-use crate::bind::BindContext;
 use crate::expr::arith::to_bits;
 use crate::expr::typing::{self, STRING_DECIMALS, string_type, text_chars, text_octets};
-use crate::expr::{Comparison, EvalContext, Expr, compare};
+use crate::expr::{Comparison, Env, EvalContext, Expr, compare};
 
 const ANY: usize = usize::MAX;
 
@@ -60,15 +59,15 @@ pub(crate) fn find(text: &[u8], what: &[u8]) -> Option<usize> {
     memmem::find(text, what)
 }
 
-fn locate_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn locate_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let nullable = any_nullable(args);
     // The text comes first in messages.
-    typing::compared_collation(&[&args[1], &args[0]], cx.session.vars.connection_collation, "locate")?;
+    typing::compared_collation(&[&args[1], &args[0]], cx.vars.connection_collation, "locate")?;
     unify(cx, args, 0..2, "locate")?;
     Ok((int(11), nullable))
 }
 
-fn instr_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn instr_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let nullable = any_nullable(args);
     unify(cx, args, 0..2, "locate")?;
     Ok((int(11), nullable))
@@ -119,7 +118,7 @@ pub(crate) fn has(by: CollationId, text: &[u8], what: &[u8]) -> bool {
     collation::find(by, text, what, 0).is_some()
 }
 
-fn strcmp_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn strcmp_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let nullable = any_nullable(args);
     unify(cx, args, 0..2, "strcmp")?;
     Ok((int(2), nullable))
@@ -137,7 +136,7 @@ fn are_texts(args: &[Expr]) -> bool {
     args.iter().all(|a| matches!(a.class(), Class::String | Class::Null))
 }
 
-fn field_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn field_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     if are_texts(args) {
         let count = args.len();
         unify(cx, args, 0..count, "field")?;
@@ -196,7 +195,7 @@ fn field<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> 
     Ok(Value::Int(0))
 }
 
-fn find_in_set_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn find_in_set_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let nullable = any_nullable(args);
     unify(cx, args, 0..2, "find_in_set")?;
     Ok((int(3), nullable))
@@ -232,15 +231,15 @@ fn ord<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> Sq
     Ok(Value::Int(first.iter().fold(0, |code, b| code << 8 | i64::from(*b))))
 }
 
-fn char_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn char_type(_: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     Ok((SqlType::varbinary(args.len() as u32 * 4).with_decimals(STRING_DECIMALS), true))
 }
 
 /// Octets of the longest character.
 const CHR_OCTETS_MAX: u32 = 4;
 
-fn chr_type(cx: &BindContext<'_>, _: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
-    let collation = cx.session.vars.database_collation;
+fn chr_type(cx: &Env, _: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+    let collation = cx.vars.database_collation;
     let chars = CHR_OCTETS_MAX / collation.charset().max_bytes();
     Ok((SqlType::varchar(chars, collation).with_decimals(STRING_DECIMALS), true))
 }
@@ -263,7 +262,7 @@ fn char_of<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) 
         let bad = out[good..].iter().take(BAD_OCTETS_SHOWN);
         let shown: String = bad.map(|octet| format!("{octet:02X}")).collect();
         cx.warn(errors::invalid_character_string(ty.collation.charset().name(), shown))?;
-        if cx.session.is_strict() {
+        if cx.env().is_strict() {
             return Ok(Value::Null);
         }
         out.truncate(good);
@@ -271,7 +270,7 @@ fn char_of<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) 
     Ok(Value::Bytes(out.into()))
 }
 
-fn hex_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn hex_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let chars = match args[0].class() {
         Class::String => (text_octets(&args[0]) * 2).min(u64::from(u32::MAX)),
         Class::Date | Class::Time | Class::DateTime | Class::Fixed(_) => u64::from(text_chars(&args[0])) * 2,
@@ -280,7 +279,7 @@ fn hex_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool
         }
         _ => 16,
     };
-    Ok((string_type(chars, cx.session.vars.connection_collation).with_decimals(0), true))
+    Ok((string_type(chars, cx.vars.connection_collation).with_decimals(0), true))
 }
 
 fn hex<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
@@ -320,7 +319,7 @@ pub(crate) fn hex_text(bytes: &[u8]) -> Vec<u8> {
     bytes.iter().flat_map(|b| [DIGITS[usize::from(b >> 4)], DIGITS[usize::from(b & 15)]]).collect()
 }
 
-fn unhex_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn unhex_type(_: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let octets = text_octets(&args[0]).div_ceil(2);
     Ok((string_type(octets, CollationId::BINARY).with_decimals(0), true))
 }
@@ -339,11 +338,11 @@ fn unhex<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> 
     Ok(Value::Bytes(out.into()))
 }
 
-fn conv_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn conv_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     if args[0].ty.kind == TypeKind::Bit {
         args[0].ty.format = Format::Digits;
     }
-    let collation = cx.session.vars.connection_collation;
+    let collation = cx.vars.connection_collation;
     Ok((SqlType::varchar(65, collation).with_decimals(STRING_DECIMALS), true))
 }
 
@@ -404,14 +403,14 @@ const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 /// TO_BASE64 breaks its lines after so many characters.
 const BASE64_LINE: usize = 76;
 
-fn to_base64_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn to_base64_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let octets = if args[0].class() == Class::String {
         text_octets(&args[0])
     } else {
         u64::from(text_chars(&args[0]))
     };
     let length = octets.div_ceil(3) * 4;
-    Ok((string_type(length + length / BASE64_LINE as u64, cx.session.vars.connection_collation), true))
+    Ok((string_type(length + length / BASE64_LINE as u64, cx.vars.connection_collation), true))
 }
 
 fn to_base64<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
@@ -440,7 +439,7 @@ fn to_base64<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>)
     Ok(Value::Bytes(out.into()))
 }
 
-fn from_base64_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn from_base64_type(_: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let octets = text_octets(&args[0]).div_ceil(4) * 3;
     let ty = string_type(octets, CollationId::BINARY);
     Ok((SqlType { kind: if ty.is_blob() { ty.kind } else { TypeKind::VarBinary }, ..ty }, true))

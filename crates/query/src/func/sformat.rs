@@ -11,9 +11,8 @@ use keel_value::{CollationId, SqlType, TypeKind, Value};
 
 use super::string::too_long;
 use super::{Function, function, given, text_value, unify};
-use crate::bind::BindContext;
 use crate::expr::typing::STRING_DECIMALS;
-use crate::expr::{EvalContext, Expr};
+use crate::expr::{Env, EvalContext, Expr};
 
 /// The functions of this subject.
 pub const FUNCTIONS: &[Function] = &[function!("sformat", 1, usize::MAX, sformat_type, sformat)];
@@ -52,7 +51,7 @@ struct Spec {
     form: Option<char>,
 }
 
-fn sformat_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn sformat_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let count = args.len();
     let collation = unify(cx, args, 0..count, "sformat")?;
     let collation = if args[0].class() == Class::Null { CollationId::BINARY } else { collation };
@@ -76,7 +75,7 @@ fn sformat<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -
             _ => Arg::Text(String::from_utf8_lossy(&given!(arg.text(cx)?)).into_owned()),
         });
     }
-    let most = cx.session.vars.max_allowed_packet;
+    let most = cx.env().vars.max_allowed_packet;
     let format = String::from_utf8_lossy(&format);
     let formatted = Formatter::new(&format, &values, most).run();
     match formatted {

@@ -9,9 +9,8 @@ use keel_value::{CollationId, SqlType, Value, collation};
 
 use super::away::{Pace, long};
 use super::{Function, any_nullable, function, given, int, known_integer, or_null, text_value, unify};
-use crate::bind::BindContext;
 use crate::expr::typing::{self, string_type, text_chars, text_octets};
-use crate::expr::{EvalContext, Expr};
+use crate::expr::{Env, EvalContext, Expr};
 
 const ANY: usize = usize::MAX;
 
@@ -62,7 +61,7 @@ pub const FUNCTIONS: &[Function] = &[
     function!(text "soundex", 1, 1, soundex_type, soundex),
 ];
 
-fn length_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn length_type(_: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     Ok((int(10), any_nullable(args)))
 }
 
@@ -72,16 +71,16 @@ fn chars(arg: &Expr) -> u64 {
 
 /// A result longer than a packet is NULL with 1301. Asked while the result grows, so that it never takes much more than a packet.
 pub(super) fn too_long(name: &str, octets: u64, cx: &mut EvalContext<'_, '_>) -> SqlResult<bool> {
-    let max = cx.session.vars.max_allowed_packet;
+    let max = cx.env().vars.max_allowed_packet;
     if octets <= max {
-        cx.session.hold_long(octets)?;
+        cx.executor.hold_long(octets)?;
         return Ok(false);
     }
     cx.warn(errors::warn_allowed_packet_overflowed(name, max))?;
     Ok(true)
 }
 
-pub(super) fn concat_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+pub(super) fn concat_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let count = args.len();
     let collation = unify(cx, args, 0..count, "concat")?;
     Ok((string_type(args.iter().map(chars).sum(), collation), true))
@@ -98,7 +97,7 @@ fn concat<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) ->
     Ok(Value::Bytes(out.into()))
 }
 
-fn concat_ws_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn concat_ws_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let count = args.len();
     let collation = unify(cx, args, 0..count, "concat_ws")?;
     let separators = chars(&args[0]) * (count as u64 - 2);
@@ -130,16 +129,16 @@ fn char_length<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f
 }
 
 /// The collation of an argument as text: numbers print in ASCII, which every character set shares.
-fn collation_of(cx: &BindContext<'_>, arg: &Expr) -> CollationId {
+fn collation_of(cx: &Env, arg: &Expr) -> CollationId {
     match arg.class() {
         Class::String => arg.ty.collation,
         Class::Null => CollationId::BINARY,
         Class::Int if arg.ty.is_octets_of_bits() => CollationId::BINARY,
-        _ => cx.session.vars.connection_collation,
+        _ => cx.vars.connection_collation,
     }
 }
 
-pub(super) fn substring_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+pub(super) fn substring_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let collation = collation_of(cx, &args[0]);
     // MariaDB takes the octets of its argument for characters here.
     let mut length = text_octets(&args[0]);
@@ -190,7 +189,7 @@ pub(super) fn substring_from<'f>(
     Ok(text_value(collation::substring(ty.collation, &text, start, count as usize)))
 }
 
-fn side_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn side_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let collation = collation_of(cx, &args[0]);
     let length = known_integer(&args[1]).map_or(chars(&args[0]), |n| chars(&args[0]).min(n.max(0) as u64));
     Ok((string_type(length, collation), true))
@@ -209,12 +208,12 @@ fn right<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) ->
     Ok(text_value(collation::substring(ty.collation, &text, length.saturating_sub(count), count)))
 }
 
-fn same_text(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn same_text(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     Ok((string_type(chars(&args[0]), collation_of(cx, &args[0])), true))
 }
 
 /// Letters of other case may be longer in some collations.
-fn case_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn case_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let collation = collation_of(cx, &args[0]);
     Ok((string_type(chars(&args[0]) * collation::case_growth(collation), collation), true))
 }
@@ -229,10 +228,10 @@ fn lower<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) ->
     Ok(Value::Bytes(long(Pace::Digest, text.len(), || collation::lower(ty.collation, &text)).into()))
 }
 
-pub(super) fn trim_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+pub(super) fn trim_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     // Without a text to look for nothing is compared.
     let Some(what) = args.get(1) else { return same_text(cx, args) };
-    let connection = cx.session.vars.connection_collation;
+    let connection = cx.vars.connection_collation;
     typing::compared_collation(&[what, &args[0]], connection, "trim")?;
     let collation = unify(cx, args, 0..2, "trim")?;
     Ok((string_type(chars(&args[0]), collation), true))
@@ -263,7 +262,7 @@ pub(super) fn trim<'f>(
     Ok(text_value(rest))
 }
 
-pub(super) fn pad_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+pub(super) fn pad_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let collation = if args.len() == 3 {
         args.swap(1, 2);
         let collation = unify(cx, args, 0..2, "lpad");
@@ -310,7 +309,7 @@ pub(super) fn pad<'f>(
     Ok(Value::Bytes(out.into()))
 }
 
-fn repeat_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn repeat_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let collation = collation_of(cx, &args[0]);
     let length =
         known_integer(&args[1]).map_or(16_777_216, |n| chars(&args[0]).saturating_mul(n.max(0) as u64));
@@ -330,9 +329,9 @@ fn repeat<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) ->
     Ok(Value::Bytes(repeated.into()))
 }
 
-fn space_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn space_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let length = known_integer(&args[0]).map_or(16_777_216, |n| n.max(0) as u64);
-    Ok((string_type(length, cx.session.vars.connection_collation), true))
+    Ok((string_type(length, cx.vars.connection_collation), true))
 }
 
 fn space<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
@@ -343,7 +342,7 @@ fn space<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> 
     Ok(Value::Bytes(long(Pace::Copy, count as usize, || vec![b' '; count as usize]).into()))
 }
 
-pub(super) fn replace_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+pub(super) fn replace_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let collation = unify(cx, args, 0..3, "replace")?;
     let growth = chars(&args[2]).saturating_sub(chars(&args[1]));
     let times = chars(&args[0]) / chars(&args[1]).max(1);
@@ -398,7 +397,7 @@ fn reverse<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) 
     Ok(Value::Bytes(reversed.into()))
 }
 
-fn insert_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn insert_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     args.swap(1, 3);
     let collation = unify(cx, args, 0..2, "insert");
     args.swap(1, 3);
@@ -426,7 +425,7 @@ fn insert<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -
     Ok(Value::Bytes([before, &new, after].concat().into()))
 }
 
-fn substring_index_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn substring_index_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let collation = unify(cx, args, 0..2, "substring_index")?;
     Ok((string_type(chars(&args[0]), collation), true))
 }
@@ -466,7 +465,7 @@ fn substring_index<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_
     }))
 }
 
-fn elt_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn elt_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let count = args.len();
     let collation = unify(cx, args, 1..count, "elt")?;
     Ok((string_type(args[1..].iter().map(chars).max().unwrap_or(0), collation), true))
@@ -480,7 +479,7 @@ fn elt<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> Sq
     Ok(text_value(given!(chosen.text(cx)?)))
 }
 
-fn make_set_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn make_set_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let count = args.len();
     let collation = unify(cx, args, 1..count, "make_set")?;
     let total: u64 = args[1..].iter().map(chars).sum();
@@ -517,7 +516,7 @@ fn make_set<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) 
     Ok(Value::Bytes(out.into()))
 }
 
-fn export_set_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn export_set_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let last = args.len().min(4);
     let collation = unify(cx, args, 1..last, "export_set")?;
     let widest = chars(&args[1]).max(chars(&args[2]));
@@ -553,7 +552,7 @@ fn export_set<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>
     Ok(Value::Bytes(out.into()))
 }
 
-fn quote_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn quote_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     // NULL gives the word NULL, which may be longer than any text of the argument.
     let least = if args[0].nullable { 4 } else { 0 };
     Ok((string_type((chars(&args[0]) * 2 + 2).max(least), collation_of(cx, &args[0])), true))
@@ -577,7 +576,7 @@ fn quote<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> 
     Ok(Value::Bytes(out.into()))
 }
 
-fn soundex_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn soundex_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     Ok((string_type(chars(&args[0]).max(4), collation_of(cx, &args[0])), true))
 }
 

@@ -5,8 +5,7 @@ use keel_sql::ast::VarScope;
 use keel_value::{CollationId, SqlType, TypeKind, Value};
 
 use super::{Function, function, given, text_value};
-use crate::bind::BindContext;
-use crate::expr::{EvalContext, Expr};
+use crate::expr::{Env, EvalContext, Expr};
 
 /// Settings of `sys` and their values.
 pub const SYS_CONFIG: &[(&str, Option<&str>)] = &[
@@ -23,15 +22,15 @@ const STATEMENT_CHARS: usize = 64;
 
 const TEXT: CollationId = CollationId::UTF8MB3_GENERAL_CI;
 
-fn long(_: &BindContext<'_>, _: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn long(_: &Env, _: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     Ok((SqlType::new(TypeKind::Text).with_collation(TEXT), true))
 }
 
-fn varchar<const N: u32>(_: &BindContext<'_>, _: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn varchar<const N: u32>(_: &Env, _: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     Ok((SqlType::varchar(N, TEXT), true))
 }
 
-fn small(_: &BindContext<'_>, _: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn small(_: &Env, _: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     Ok((SqlType { unsigned: true, ..SqlType::new(TypeKind::TinyInt) }, true))
 }
 
@@ -118,7 +117,7 @@ fn shortened(statement: &str) -> String {
 fn path<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let path = String::from_utf8_lossy(&given!(args[0].text(cx)?)).into_owned();
     for name in ["datadir", "tmpdir"] {
-        let value = cx.session.host.system_variable(cx.session, VarScope::Global, name);
+        let value = cx.env().server.system_variable(cx.executor, VarScope::Global, name);
         let Ok(Value::Bytes(folder)) = value else { continue };
         let folder = String::from_utf8_lossy(&folder).trim_end_matches('/').to_string();
         let rest = path.strip_prefix(&folder).filter(|rest| !folder.is_empty() && rest.starts_with('/'));
@@ -150,7 +149,7 @@ fn list<'f>(args: &'f [Expr], cx: &mut EvalContext<'_, 'f>, adds: bool) -> SqlRe
 /// A setting of `sys`: the user variable of that name, or what is set, or what is said instead.
 fn config<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let name = String::from_utf8_lossy(&given!(args[0].text(cx)?)).to_lowercase();
-    if let Some(variable) = cx.session.user_variables.get(&format!("sys.{name}")) {
+    if let Some(variable) = cx.env().user_variables.get(&format!("sys.{name}")) {
         let mut text = Vec::new();
         if !variable.value.is_null() {
             keel_value::convert::to_text(variable.value.as_ref(), &variable.ty, &mut text);
@@ -165,7 +164,7 @@ fn config<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) ->
 
 /// A number of the server's version.
 fn version(cx: &EvalContext<'_, '_>, place: usize) -> Value {
-    let version = cx.session.host.version();
+    let version = cx.env().server.version();
     let digits = |part: &str| part.chars().take_while(char::is_ascii_digit).collect::<String>();
     let number = version.split('.').nth(place).and_then(|part| digits(part).parse().ok());
     number.map_or(Value::Null, Value::UInt)

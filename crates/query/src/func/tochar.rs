@@ -9,9 +9,8 @@ use keel_value::types::{Class, Format};
 use keel_value::{DateTime, SqlType, Value, ValueRef};
 
 use super::{Function, function, given, known_text, text_value};
-use crate::bind::BindContext;
 use crate::expr::typing::{self, string_type, text_chars};
-use crate::expr::{EvalContext, Expr};
+use crate::expr::{Env, EvalContext, Expr};
 
 /// The functions of this subject.
 pub const FUNCTIONS: &[Function] = &[function!("to_char", 1, 2, to_char_type, to_char)];
@@ -110,7 +109,7 @@ fn parse(pattern: &[u8]) -> SqlResult<Vec<Part>> {
     Ok(parts)
 }
 
-fn to_char_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn to_char_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     typing::refuse_fixed(&args[0], "to_char")?;
     let is_json = args[0].ty.is_string() && args[0].ty.format == Format::Json;
     if is_json || !matches!(args[0].class(), Class::String | Class::Date | Class::Time | Class::DateTime) {
@@ -127,7 +126,7 @@ fn to_char_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, 
             None => u64::from(text_chars(arg)) * NAME_CHARS_MAX / 3,
         },
     };
-    Ok((string_type(chars, cx.session.vars.connection_collation), true))
+    Ok((string_type(chars, cx.vars.connection_collation), true))
 }
 
 /// Most characters of a part.
@@ -169,7 +168,7 @@ fn to_char<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) 
         match part {
             Part::Text(octet) => out.push(octet),
             part => {
-                let text = shown(part, &at, hour, cx.session.vars.time_names);
+                let text = shown(part, &at, hour, cx.env().vars.time_names);
                 let (text, _) = convert(Charset::Utf8mb4, ty.collation.charset(), text.as_bytes());
                 out.extend_from_slice(&text);
             }

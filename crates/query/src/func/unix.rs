@@ -6,9 +6,8 @@ use keel_value::{CollationId, SqlType, Value};
 use pwhash::unix;
 
 use super::{Function, function, given, text_value};
-use crate::bind::BindContext;
 use crate::expr::typing::string_type;
-use crate::expr::{EvalContext, Expr};
+use crate::expr::{Env, EvalContext, Expr};
 
 /// The functions of this subject.
 pub const FUNCTIONS: &[Function] = &[function!(volatile "encrypt", 1, 2, encrypt_type, encrypt)];
@@ -26,7 +25,7 @@ const ROUNDS_MAX: u32 = 100_000;
 /// The same for bcrypt, whose rounds are a power of two.
 const BCRYPT_COST_MAX: u32 = 11;
 
-fn encrypt_type(_: &BindContext<'_>, _: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn encrypt_type(_: &Env, _: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     Ok((string_type(RESULT_LENGTH, CollationId::BINARY), true))
 }
 

@@ -6,9 +6,9 @@ use keel_value::{CollationId, SqlType, Value, collation};
 
 use super::string::too_long;
 use super::{Function, function, given, known_integer};
-use crate::bind::{BindContext, bytes_as_number};
+use crate::bind::bytes_as_number;
 use crate::expr::typing::{is_hex, string_type, text_chars};
-use crate::expr::{EvalContext, Expr, Node};
+use crate::expr::{Env, EvalContext, Expr, Node};
 
 /// The functions of this subject.
 pub const FUNCTIONS: &[Function] = &[function!("weight_string", 1, 4, weight_type, weight_string)];
@@ -33,7 +33,7 @@ fn collation_of(arg: &Expr) -> CollationId {
     if arg.ty.is_string() { arg.ty.collation } else { CollationId::BINARY }
 }
 
-fn weight_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn weight_type(_: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let octets = match option(args, 1) {
         0 => {
             let chars = text_chars(&args[0]);

@@ -7,9 +7,8 @@ use keel_value::{CollationId, SqlType, Value, collation, convert};
 
 use super::string::too_long;
 use super::{Function, function, given, text_value, unify};
-use crate::bind::BindContext;
 use crate::expr::typing::string_type;
-use crate::expr::{EvalContext, Expr, Node};
+use crate::expr::{Env, EvalContext, Expr, Node};
 use crate::stack::with_room;
 use keel_document::xml::document::{self, Document};
 use keel_document::xml::eval::{self, Evaluator, Surroundings};
@@ -26,7 +25,7 @@ const OCTETS: u64 = 16 << 20;
 /// Octets of a path that an error shows.
 const SHOWN_BYTES: usize = 128;
 
-fn xml_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn xml_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     if !args[1].is_constant() {
         return Err(errors::unknown_error("Only constant XPATH queries are supported"));
     }
@@ -90,7 +89,7 @@ impl Surroundings for Around<'_, '_, '_> {
     }
 
     fn variable(&self, name: &str) -> eval::Value {
-        let Some(variable) = self.cx.session.user_variables.get(name) else { return eval::Value::Null };
+        let Some(variable) = self.cx.env().user_variables.get(name) else { return eval::Value::Null };
         match &variable.value {
             Value::Null => eval::Value::Null,
             Value::Int(n) => eval::Value::Number(*n as f64),
@@ -118,7 +117,7 @@ impl Surroundings for Around<'_, '_, '_> {
     }
 
     fn breathe(&mut self) -> SqlResult<()> {
-        self.cx.session.check_interrupt()
+        self.cx.env().check_interrupt()
     }
 }
 

@@ -23,7 +23,7 @@ use crate::aggregate::{AggregateCall, State};
 use crate::expr::{EvalContext, Expr, RowSlot, Tape};
 use crate::memory::{Allowance, Room};
 use crate::select::{Carry, FrameBuffer, encode_key_part};
-use crate::session::Session;
+use crate::session::{OfSession, Session};
 use crate::sort::RowList;
 
 /// How rows are grouped.
@@ -335,7 +335,7 @@ impl<'p> Grouper<'p> {
                 self.set_aside(hash, frame)?;
                 None
             }
-            None => Some(self.new_group(hash, &encoded, frame, cx.session)),
+            None => Some(self.new_group(hash, &encoded, frame, cx.session())),
         };
         self.scratch = encoded;
         Ok(group)

@@ -22,7 +22,7 @@ use crate::expr::{EvalContext, Expr, Frame, RowSlot};
 use crate::group::{GroupPlan, Grouper, Rollup};
 use crate::join::{Runner, Source, all_hold};
 use crate::result::RowView;
-use crate::session::Session;
+use crate::session::{OfSession, Session};
 use crate::sort::{Distinct, Sorted, Sorter};
 use crate::window::{WindowPlan, WindowRun};
 
@@ -320,7 +320,7 @@ impl Block {
         let mut cx = EvalContext::new(session, frame.view());
         let number = |expr: &Option<Expr>, cx: &mut EvalContext<'_, '_>| -> SqlResult<Option<u64>> {
             let Some(expr) = expr else { return Ok(None) };
-            let mut own = EvalContext::new(cx.session, frame.view());
+            let mut own = EvalContext::new(cx.session(), frame.view());
             expr.row_number(&mut own).map(Some)
         };
         let count = number(&self.limit, &mut cx)?;

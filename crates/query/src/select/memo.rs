@@ -21,7 +21,7 @@ use crate::expr::{Comparison, EvalContext, Expr, Frame};
 use crate::join::encode_in_domain;
 use crate::memory::Allowance;
 use crate::result::RowView;
-use crate::session::Session;
+use crate::session::{OfSession, Session};
 
 /// A subquery run once for all that it may be asked.
 pub struct Keyed {
@@ -168,7 +168,7 @@ impl Subquery {
         ask: impl FnOnce(&mut EvalContext<'_, 'f>) -> SqlResult<Value>,
     ) -> SqlResult<Value> {
         let Some(kept) = self.memo.and_then(|cell| cx.frame.once.get(cell as usize)) else { return ask(cx) };
-        let Kept::Memo(memo) = kept.get_or_init(|| Kept::Memo(Box::new(Memo::new(cx.session)))) else {
+        let Kept::Memo(memo) = kept.get_or_init(|| Kept::Memo(Box::new(Memo::new(cx.session())))) else {
             return ask(cx);
         };
         if let Some(keyed) = &self.keyed
@@ -206,12 +206,13 @@ impl Subquery {
         }
         state.forget();
         let mut gatherer = Gatherer { keyed, state: &mut state, key: Vec::new(), useless: false };
-        let warned = cx.session.diagnostics.clone();
-        let ran = run::first_rows(&keyed.plan, cx.session, cx.frame.params, None, u64::MAX, &mut gatherer);
+        let warned = cx.session().diagnostics.clone();
+        let params = cx.frame.params;
+        let ran = run::first_rows(&keyed.plan, cx.session(), params, None, u64::MAX, &mut gatherer);
         let useless = gatherer.useless;
         // What rows that nobody has asked for warn of concerns nobody, and what fails there is asked one by one.
         let is_unasked = match &ran {
-            Ok(()) => cx.session.diagnostics.warning_count > warned.warning_count,
+            Ok(()) => cx.session().diagnostics.warning_count > warned.warning_count,
             Err(error) => UNASKED.iter().any(|class| error.sqlstate.starts_with(class)),
         };
         if is_unasked || ran.is_err() {
@@ -219,7 +220,7 @@ impl Subquery {
             state.all = All::Useless;
         }
         if is_unasked {
-            cx.session.diagnostics = warned;
+            cx.session().diagnostics = warned;
             return Ok(false);
         }
         ran?;
@@ -242,11 +243,11 @@ impl Subquery {
         {
             let around = cx.frame;
             let frame = Frame { slots: &[], params: around.params, once: &[], outer: Some(&around) };
-            let mut inner = EvalContext::new(cx.session, frame);
+            let mut inner = EvalContext::new(cx.session(), frame);
             for (expr, by) in keyed.outer.iter().zip(&keyed.by) {
                 let cell = expr.eval(&mut inner)?;
                 whole = whole && {
-                    let mut bare = EvalContext::new(inner.session, Frame::EMPTY);
+                    let mut bare = EvalContext::new(inner.session(), Frame::EMPTY);
                     encode_in_domain(*by, cell.as_ref(), &expr.ty, &mut bare, &mut key)?
                 };
             }

@@ -19,7 +19,7 @@ use crate::expr::{CompareOp, Comparison, EvalContext, Expr};
 use crate::join::encode_in_domain;
 use crate::memory::Allowance;
 use crate::result::RowView;
-use crate::session::Session;
+use crate::session::{OfSession, Session};
 use crate::sort::KeySet;
 
 /// What a subquery is asked.
@@ -328,7 +328,7 @@ impl Subquery {
                 match only.values {
                     None if *op == CompareOp::NullSafeEq => Some(wanted.iter().all(Value::is_null)),
                     None => None,
-                    Some(values) => self.compares(*op, &wanted, by, cx.session, &values)?,
+                    Some(values) => self.compares(*op, &wanted, by, cx.session(), &values)?,
                 }
             }
         };
@@ -344,7 +344,7 @@ impl Subquery {
 
     fn run(&self, cx: &mut EvalContext<'_, '_>, most: u64, output: &mut dyn RowOutput) -> SqlResult<()> {
         let frame = cx.frame;
-        run::first_rows(&self.plan, cx.session, frame.params, Some(&frame), most, output)
+        run::first_rows(&self.plan, cx.session(), frame.params, Some(&frame), most, output)
     }
 
     fn contains<'f>(
@@ -405,7 +405,7 @@ impl Subquery {
         }
         let wanted = values_of(operands, cx)?;
         for row in partial {
-            if self.equals(&wanted, by, cx.session, RowView::Values(row))?.is_none() {
+            if self.equals(&wanted, by, cx.session(), RowView::Values(row))?.is_none() {
                 return Ok(Some(None));
             }
         }
@@ -414,7 +414,7 @@ impl Subquery {
 
     /// All rows as a set; where they are too many, an empty cell that says so.
     fn gather(&self, by: &[Comparison], cx: &mut EvalContext<'_, '_>) -> SqlResult<Kept> {
-        let set = RowSet::new(cx.session);
+        let set = RowSet::new(cx.session());
         let mut gatherer = Gatherer { plan: &self.plan, by, set, too_large: false, key: Vec::new() };
         self.run(cx, u64::MAX, &mut gatherer)?;
         if gatherer.too_large {

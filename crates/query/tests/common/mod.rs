@@ -6,7 +6,8 @@ use std::sync::Arc;
 use keel_query::account::FirstAccounts;
 use keel_query::catalog::TableDef;
 use keel_query::{
-    Collect, Completion, Database, Host, Params, RowSink, Session, SqlError, SqlResult, WorkMemory,
+    Collect, Completion, Database, Executor, Host, Params, RowSink, Server, Session, SqlError, SqlResult,
+    WorkMemory,
 };
 use keel_runtime::sim::{self, Disk, Options, Outcome};
 use keel_sql::ast::VarScope;
@@ -31,8 +32,8 @@ impl keel_query::Place for NoServer {
     }
 }
 
-impl Host for NoServer {
-    fn system_variable(&self, _session: &Session, _scope: VarScope, name: &str) -> SqlResult<Value> {
+impl Server for NoServer {
+    fn system_variable(&self, _: &dyn Executor, _scope: VarScope, name: &str) -> SqlResult<Value> {
         Err(keel_base::errors::unknown_system_variable(name))
     }
 
@@ -40,6 +41,12 @@ impl Host for NoServer {
         self.1.clone()
     }
 
+    fn version(&self) -> String {
+        "10.11.14-MariaDB".into()
+    }
+}
+
+impl Host for NoServer {
     fn virtual_table(&self, _schema: &str, _name: &str) -> Option<Arc<TableDef>> {
         None
     }
@@ -54,10 +61,6 @@ impl Host for NoServer {
 
     fn server_collation(&self) -> CollationId {
         CollationId::UTF8MB4_GENERAL_CI
-    }
-
-    fn version(&self) -> String {
-        "10.11.14-MariaDB".into()
     }
 }
 

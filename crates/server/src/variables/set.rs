@@ -809,7 +809,13 @@ fn perform_session(core: &mut Core, id: VarId, setting: Setting) -> SqlResult<()
 }
 
 /// The value of a variable as a session reads it; some live in the session itself.
-pub fn read(core_id: u64, session: &keel_query::Session, settings: &SessionSettings, id: VarId) -> Setting {
+pub fn read(
+    core_id: u64,
+    executor: &dyn keel_query::Executor,
+    settings: &SessionSettings,
+    id: VarId,
+) -> Setting {
+    let session = executor.env();
     match table().get(id).name {
         "timestamp" => {
             let micros = session.vars.timestamp.unwrap_or_else(keel_runtime::time::unix_micros);
@@ -819,7 +825,7 @@ pub fn read(core_id: u64, session: &keel_query::Session, settings: &SessionSetti
         "last_insert_id" | "identity" => Setting::UInt(session.last_insert_id),
         "warning_count" => Setting::UInt(session.diagnostics.warning_count),
         "error_count" => Setting::UInt(session.diagnostics.error_count),
-        "in_transaction" => Setting::UInt(u64::from(session.in_transaction())),
+        "in_transaction" => Setting::UInt(u64::from(executor.in_transaction())),
         "pseudo_thread_id" => Setting::UInt(core_id),
         "rand_seed1" | "rand_seed2" => Setting::UInt(0),
         "collation_database" => Setting::text(session.vars.database_collation.name()),

@@ -5,6 +5,7 @@ use keel_value::{SqlType, Value};
 
 use super::super::{Function, function, given};
 use super::*;
+use crate::expr::Env;
 use keel_document::json::change::{self, Changed, Mode};
 use keel_document::json::path::Target;
 
@@ -25,7 +26,7 @@ pub const FUNCTIONS: &[Function] = &[
 ];
 
 /// MariaDB's length: of the n-th pair it counts the n-th argument and the one behind it.
-fn set_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn set_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     const MORE: u64 = 10;
     let pairs = (args.len() - 1) / 2;
     let length = chars(&args[0])
@@ -34,7 +35,7 @@ fn set_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool
     Ok((json_type(length, collation), true))
 }
 
-fn append_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn append_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     const MORE: u64 = 4;
     let values = args[1..].chunks_exact(2).map(|pair| &pair[1]);
     let length = chars(&args[0]) + values.map(|value| chars(value) + MORE).sum::<u64>();
@@ -42,7 +43,7 @@ fn append_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, b
     Ok((json_type(length, collation), true))
 }
 
-fn remove_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn remove_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     document_type(cx, args)
 }
 
@@ -69,7 +70,7 @@ fn for_each_pair<'f>(
             Ok(Changed::NotFound) => return Ok(Value::Null),
             Err(fault) => return bad_text(cx, fault, 1, name),
         }
-        if document.len() as u64 > cx.session.vars.max_allowed_packet {
+        if document.len() as u64 > cx.env().vars.max_allowed_packet {
             break;
         }
     }

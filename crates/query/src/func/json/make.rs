@@ -6,7 +6,7 @@ use keel_value::{SqlType, Value};
 
 use super::super::{Function, function, given, unify};
 use super::*;
-use crate::expr::Node;
+use crate::expr::{Env, Node};
 use keel_document::json::{merge, scan, text};
 
 /// The functions of this subject.
@@ -28,9 +28,9 @@ pub const FUNCTIONS: &[Function] = &[
 const MEMBER_CHARS_MIN: u64 = 4;
 const MEMBER_CHARS_MORE: u64 = 4;
 
-fn list_type(cx: &BindContext<'_>, args: &mut [Expr], name: &str) -> SqlResult<(SqlType, bool)> {
+fn list_type(cx: &Env, args: &mut [Expr], name: &str) -> SqlResult<(SqlType, bool)> {
     if args.is_empty() {
-        return Ok((json_type(0, cx.session.vars.connection_collation), true));
+        return Ok((json_type(0, cx.vars.connection_collation), true));
     }
     let count = args.len();
     let length = 2 + args.iter().map(member_chars).sum::<u64>();
@@ -207,7 +207,7 @@ fn merge_preserve<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_,
                 out.extend_from_slice(next);
                 return Ok(());
             }
-            let mut go_on = going_on(cx.session);
+            let mut go_on = going_on(cx.env());
             merge::preserve(&merged, next, &mut Bound::new(most, &mut go_on), &mut out)
         });
         match done {
@@ -240,7 +240,7 @@ fn merge_patch<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f
                 Ok(true)
             }
             Some(target) => {
-                let mut go_on = going_on(cx.session);
+                let mut go_on = going_on(cx.env());
                 let bound = &mut Bound::new(most, &mut go_on);
                 merge::patch(target, &next, bound, &mut out).map(|()| true)
             }

@@ -18,10 +18,9 @@ use keel_value::{CollationId, SqlType, TypeKind, Value};
 use smallvec::SmallVec;
 
 use super::Function;
-use crate::bind::{BindContext, to_charset};
+use crate::bind::to_charset;
 use crate::expr::typing::{string_type, text_chars};
-use crate::expr::{EvalContext, Expr, Node, boolean_type};
-use crate::session::Session;
+use crate::expr::{Env, EvalContext, Expr, Node, boolean_type};
 use keel_document::json::format::{self, Style};
 use keel_document::json::{Bound, Fault, Path, Stop};
 
@@ -40,12 +39,12 @@ fn chars(arg: &Expr) -> u64 {
 }
 
 /// The collation of a document: of text its own, of anything else the connection's.
-fn collation_of(cx: &BindContext<'_>, arg: &Expr) -> CollationId {
+fn collation_of(cx: &Env, arg: &Expr) -> CollationId {
     match arg.class() {
         Class::String => arg.ty.collation,
         Class::Null => CollationId::BINARY,
         Class::Int if arg.ty.is_octets_of_bits() => CollationId::BINARY,
-        _ => cx.session.vars.connection_collation,
+        _ => cx.vars.connection_collation,
     }
 }
 
@@ -69,7 +68,7 @@ fn same_length(arg: &Expr, collation: CollationId) -> SqlType {
 }
 
 /// Makes paths and other texts among the arguments comparable with the document before them.
-fn like_document(cx: &BindContext<'_>, args: &mut [Expr]) -> CollationId {
+fn like_document(cx: &Env, args: &mut [Expr]) -> CollationId {
     let collation = collation_of(cx, &args[0]);
     for arg in &mut args[1..] {
         if arg.class() == Class::String {
@@ -80,13 +79,13 @@ fn like_document(cx: &BindContext<'_>, args: &mut [Expr]) -> CollationId {
 }
 
 /// A truth value that may be NULL, whatever the arguments.
-fn truth_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn truth_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     like_document(cx, args);
     Ok((boolean_type(), true))
 }
 
 /// JSON as long as the document.
-fn document_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn document_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let collation = like_document(cx, args);
     Ok((same_length(&args[0], collation).with_format(Format::Json), true))
 }
@@ -145,28 +144,28 @@ fn texts<'f>(args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Option
 
 /// A result, unless it is longer than a packet: then NULL with 1301.
 fn result(out: Vec<u8>, function: &str, cx: &mut EvalContext<'_, '_>) -> SqlResult<Value> {
-    let max = cx.session.vars.max_allowed_packet;
+    let max = cx.env().vars.max_allowed_packet;
     if out.len() as u64 > max {
         cx.warn(errors::warn_allowed_packet_overflowed(function, max))?;
         return Ok(Value::Null);
     }
-    cx.session.hold_long(out.len() as u64)?;
+    cx.executor.hold_long(out.len() as u64)?;
     Ok(Value::Bytes(out.into()))
 }
 
 /// Octets of the longest result.
 fn longest(cx: &EvalContext<'_, '_>) -> usize {
-    usize::try_from(cx.session.vars.max_allowed_packet).unwrap_or(usize::MAX)
+    usize::try_from(cx.env().vars.max_allowed_packet).unwrap_or(usize::MAX)
 }
 
 /// What a call that may take long asks now and then ([`MAY_TAKE_LONG`]): others run meanwhile, unless the row lies on a
 /// latched page, and KILL ends it.
-fn going_on(session: &Session) -> impl FnMut() -> SqlResult<()> + '_ {
+fn going_on(env: &Env) -> impl FnMut() -> SqlResult<()> + '_ {
     || {
         if latch::held() == 0 {
             fiber::tick();
         }
-        session.check_interrupt()
+        env.check_interrupt()
     }
 }
 

@@ -8,6 +8,7 @@ use keel_value::{CollationId, SqlType, Value};
 
 use super::super::{any_nullable, function, given, int, text_value};
 use super::*;
+use crate::expr::Env;
 use keel_document::json::find::{self, Search};
 use keel_document::json::normal;
 use keel_document::json::scan::{self, Kind, Scanner};
@@ -47,12 +48,12 @@ fn valid<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> 
     let document = given!(args[0].text(cx)?);
     let checked = scan::check(&document);
     if let Err(fault) = checked {
-        cx.session.note(fault.of_text(1, "json_valid"));
+        cx.env_mut().note(fault.of_text(1, "json_valid"));
     }
     Ok(Value::Int(i64::from(checked.is_ok())))
 }
 
-fn value_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn value_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let collation = like_document(cx, args);
     Ok((same_length(&args[0], collation), true))
 }
@@ -122,7 +123,7 @@ fn exists<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) ->
     }
 }
 
-fn extract_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn extract_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let collation = like_document(cx, args);
     let length = match args.len() {
         2 => chars(&args[0]) * 2,
@@ -166,7 +167,7 @@ fn extract<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -
         Ok(Search::Continue(()))
     };
     let walked = {
-        let mut go_on = going_on(cx.session);
+        let mut go_on = going_on(cx.env());
         find::walk(&mut scanner, &paths, false, &mut Bound::new(most, &mut go_on), visit)
     };
     let finished = walked.and_then(|search| match search {
@@ -241,7 +242,7 @@ fn extract_one(document: &[u8], path: &Path<'_>) -> Result<Option<(usize, usize)
     Ok(place)
 }
 
-fn length_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn length_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     if let Some(path) = args.get(1)
         && !matches!(path.class(), Class::String | Class::Null)
     {
@@ -295,7 +296,7 @@ fn depth<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> 
 /// Characters that MariaDB gives the name of a type.
 const TYPE_NAME_CHARS: u32 = 12;
 
-fn type_type(_: &BindContext<'_>, _: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn type_type(_: &Env, _: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let collation = CollationId::UTF8MB3_GENERAL_CI;
     Ok((string_type(u64::from(TYPE_NAME_CHARS), collation), true))
 }
@@ -316,7 +317,7 @@ fn type_of<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -
     }
 }
 
-fn keys_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn keys_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let collation = like_document(cx, args);
     Ok((same_length(&args[0], collation), true))
 }
@@ -364,7 +365,7 @@ fn to_utf8mb4(args: &mut [Expr]) {
     }
 }
 
-fn unquote_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn unquote_type(_: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let length = same_length(&args[0], CollationId::UTF8MB4_BIN);
     to_utf8mb4(args);
     Ok((length, true))
@@ -387,7 +388,7 @@ fn unquote<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -
 /// Characters that one may become where it is escaped, as MariaDB counts.
 const ESCAPED_CHARS: u64 = 12;
 
-fn quote_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn quote_type(_: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let length = chars(&args[0]) * ESCAPED_CHARS + 2;
     to_utf8mb4(args);
     Ok((text_type(length, CollationId::UTF8MB4_BIN), true))
@@ -408,7 +409,7 @@ fn quote<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> 
     result(out, "json_quote", cx)
 }
 
-fn rewrite_type(cx: &BindContext<'_>, args: &mut [Expr], times: u64) -> SqlResult<(SqlType, bool)> {
+fn rewrite_type(cx: &Env, args: &mut [Expr], times: u64) -> SqlResult<(SqlType, bool)> {
     let collation = collation_of(cx, &args[0]);
     let ty = if times == 1 {
         same_length(&args[0], collation)
@@ -427,7 +428,7 @@ fn rewrite<'f>(args: &'f [Expr], name: &str, style: Style, cx: &mut EvalContext<
     }
 }
 
-fn detailed_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn detailed_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let collation = collation_of(cx, &args[0]);
     Ok((json_type(OCTETS_MAX, collation).with_decimals(0), true))
 }
@@ -446,7 +447,7 @@ fn detailed<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) 
 /// How many times longer MariaDB takes a normal form for.
 const NORMAL_TIMES: u64 = 5;
 
-fn normalize_type(_: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn normalize_type(_: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let length = chars(&args[0]) * NORMAL_TIMES;
     to_utf8mb4(args);
     Ok((json_type(length, CollationId::UTF8MB4_BIN), true))

@@ -5,6 +5,7 @@ use keel_value::{SqlType, Value, collation};
 
 use super::super::{Function, function, given, known_text, unify};
 use super::*;
+use crate::expr::Env;
 use keel_document::json::contain::{self, Containment};
 use keel_document::json::find::{self, Search};
 use keel_document::json::path::{Place, write_place};
@@ -20,7 +21,7 @@ pub const FUNCTIONS: &[Function] = &[
     function!("json_overlaps", 2, 2, both_type, overlaps),
 ];
 
-fn both_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn both_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     unify(cx, args, 0..2, "json_equals")?;
     Ok((boolean_type(), true))
 }
@@ -51,7 +52,7 @@ fn contains<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) 
     }
     let Some(place) = place else { return Ok(Value::Int(0)) };
     let contained = {
-        let mut go_on = going_on(cx.session);
+        let mut go_on = going_on(cx.env());
         let bound = &mut Bound::new(usize::MAX, &mut go_on);
         Containment { bound }.contains(place, Scanner::new(&candidate))
     };
@@ -92,7 +93,7 @@ fn contains_path<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 
         let mut scanner = Scanner::new(&document);
         let stop_at_first = &mut |_, _, _: &[Place<'_>], _| Ok(Search::Break(()));
         let walked = {
-            let mut go_on = going_on(cx.session);
+            let mut go_on = going_on(cx.env());
             let bound = &mut Bound::new(usize::MAX, &mut go_on);
             find::walk(&mut scanner, std::slice::from_ref(path), false, bound, stop_at_first)
         };
@@ -105,7 +106,7 @@ fn contains_path<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 
     Ok(Value::Int(i64::from(if all { found == paths.len() } else { found > 0 })))
 }
 
-fn search_type(cx: &BindContext<'_>, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
+fn search_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let collation = like_document(cx, args);
     if args.get(3).and_then(known_text).is_some_and(|escape| collation::char_len(collation, escape) > 1) {
         return Err(errors::wrong_arguments("ESCAPE"));
@@ -167,7 +168,7 @@ fn search<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -
         Ok(if all && places.len() <= most { Search::Continue(()) } else { Search::Break(()) })
     };
     let walked = {
-        let mut go_on = going_on(cx.session);
+        let mut go_on = going_on(cx.env());
         find::walk(&mut scanner, &paths, true, &mut Bound::new(most, &mut go_on), visit)
     };
     let finished = walked.and_then(|search| match search {
