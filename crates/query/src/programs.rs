@@ -55,15 +55,15 @@ impl Database {
         match &wanted.of {
             WantedOf::Routine(name) => {
                 let schema = schema_of(session, name)?;
-                check::database(session, accounts, schema, Privileges::CREATE_ROUTINE)?;
+                see::require_on_database(session, accounts, schema, Privileges::CREATE_ROUTINE)?;
                 exists(schema)?;
                 may_define_for(session, wanted)
             }
-            WantedOf::Library => check::database(session, accounts, "mysql", Privileges::INSERT),
+            WantedOf::Library => see::require_on_database(session, accounts, "mysql", Privileges::INSERT),
             WantedOf::Event(name) => {
                 let schema = schema_of(session, name)?;
                 may_define_for(session, wanted)?;
-                check::database(session, accounts, schema, Privileges::EVENT)?;
+                see::require_on_database(session, accounts, schema, Privileges::EVENT)?;
                 exists(schema)
             }
             WantedOf::Trigger(trigger, table) => {
@@ -110,7 +110,7 @@ fn may(session: &Session, accounts: &Accounts, statement: &ProgramStatement) -> 
         // Without a default database the name is that of a function from a library.
         ProgramKind::Function if name.db.is_none() && session.database.is_none() => Ok(()),
         ProgramKind::Event => {
-            check::database(session, accounts, schema_of(session, name)?, Privileges::EVENT)
+            see::require_on_database(session, accounts, schema_of(session, name)?, Privileges::EVENT)
         }
         ProgramKind::Trigger => Ok(()),
         ProgramKind::Procedure | ProgramKind::Function | ProgramKind::Package | ProgramKind::PackageBody => {

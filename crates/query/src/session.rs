@@ -206,6 +206,11 @@ impl Session {
         aside
     }
 
+    /// Whether a name means a temporary table of the session's own.
+    pub fn has_temporary(&self, schema: &str, name: &str) -> bool {
+        self.temporary.get(schema, name).is_some()
+    }
+
     /// 1100 under LOCK TABLES, which locks no table of the server itself.
     pub fn refuse_unlocked(&self, table: &str) -> SqlResult<()> {
         match self.named_locks.is_in_force() {

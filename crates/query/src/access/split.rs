@@ -7,7 +7,7 @@ use keel_value::{SqlType, TypeKind};
 use super::{PartCondition, bounds};
 use crate::catalog::TableDef;
 use crate::expr::{CompareOp, Comparison, Expr, Node, walk};
-use crate::select::SubqueryTest;
+use crate::select::{Subquery, SubqueryTest};
 
 /// A condition on a column.
 #[derive(Clone)]
@@ -59,15 +59,16 @@ impl Target<'_> {
                     });
                 }
             }
-            Node::Subquery(subquery) if self.once => {
-                if let SubqueryTest::In { negated: false, operands, by } = &subquery.test
+            Node::Routine(routine) if self.once => {
+                if let Some(subquery) = routine.downcast_ref::<Subquery>()
+                    && let SubqueryTest::In { negated: false, operands, by } = &subquery.test
                     && let ([operand], [by]) = (&operands[..], &by[..])
                     && subquery.reads.is_empty()
                     && !subquery.volatile
                     && let Some(column) = self.column(operand, *by, true)
                 {
                     let rows = subquery.plan.expected_rows();
-                    let condition = PartCondition::InQuery(subquery.clone(), rows);
+                    let condition = PartCondition::InQuery(Box::new(subquery.clone()), rows);
                     out.push(Found { column, condition, predicate: number, whole: true });
                 }
             }

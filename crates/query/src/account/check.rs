@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use keel_base::{SqlError, SqlResult, errors};
 use keel_sql::ast::{Account, AlterAction, CreateView, MaintainOp, ObjectName, References, Statement};
 
-use super::expand::{database_denied, require_global};
+use super::see::{database_denied, denied_command, expired, require_global, require_on_database};
 use super::{Access, Accounts, Privileges};
 use crate::catalog::{Catalog, View};
 use crate::ddl::schema_of;
@@ -124,12 +124,6 @@ fn is_open(schema: &str) -> bool {
     schema.eq_ignore_ascii_case("information_schema")
 }
 
-/// 1820 while an expired password has not been changed.
-#[inline]
-pub fn expired(session: &Session) -> SqlResult<()> {
-    if session.access.expired { Err(errors::must_change_password()) } else { Ok(()) }
-}
-
 /// Whether the session may run a plan: nothing but a comparison for who may do that everywhere, and for who has done it
 /// before.
 #[inline]
@@ -241,12 +235,6 @@ fn has(
     Ok(())
 }
 
-/// What the session has on a table as a whole.
-pub(crate) fn on_whole_table(session: &Env, accounts: &Accounts, schema: &str, table: &str) -> Privileges {
-    let have = session.access.on_database(accounts, session.database.as_deref(), schema);
-    have.and(session.access.on_table(accounts, schema, table).table)
-}
-
 /// The same as [`lasting`]; a temporary table of that name is the session's own.
 pub(crate) fn table(
     session: &Session,
@@ -298,17 +286,6 @@ pub(crate) fn any_on_table(
     }
 }
 
-/// 1044 unless the session has all of `wanted` on a database.
-pub(crate) fn database(session: &Env, accounts: &Accounts, name: &str, wanted: Privileges) -> SqlResult<()> {
-    if accounts.unchecked {
-        return Ok(());
-    }
-    match session.access.on_database(accounts, session.database.as_deref(), name).has(wanted) {
-        true => Ok(()),
-        false => Err(database_denied(session, name)),
-    }
-}
-
 /// 1370 unless the session has `wanted` on the database of a routine, 1044 for `information_schema`.
 pub(crate) fn routine(
     session: &Session,
@@ -332,12 +309,6 @@ pub(crate) fn routine(
 #[cold]
 pub(crate) fn denied(session: &Session, missing: Privileges, schema: &str, table: &str) -> SqlError {
     denied_command(session, &missing.list(), schema, table)
-}
-
-/// 1142 of a command.
-#[cold]
-pub fn denied_command(session: &Session, command: &str, schema: &str, table: &str) -> SqlError {
-    errors::tableaccess_denied(command, &session.access.user, &session.client_host, schema, table)
 }
 
 /// 1143.
@@ -369,7 +340,7 @@ pub(crate) fn definition(session: &Session, catalog: &Catalog, statement: &State
     let new = |name: &ObjectName, wanted: P| -> SqlResult<()> {
         lasting(session, accounts, (schema_of(session, name)?, &name.name), wanted)
     };
-    let of_database = |name: &str, wanted: P| database(session, accounts, name, wanted);
+    let of_database = |name: &str, wanted: P| require_on_database(session, accounts, name, wanted);
     match statement {
         Statement::CreateDatabase(create) => {
             of_database(&create.name, if create.or_replace { P::CREATE.and(P::DROP) } else { P::CREATE })
@@ -551,7 +522,7 @@ pub(crate) fn lock_tables(
         if session.temporary.get(schema, &lock.table.name).is_some() {
             continue;
         }
-        database(session, &catalog.accounts, schema, Privileges::LOCK_TABLES)?;
+        require_on_database(session, &catalog.accounts, schema, Privileges::LOCK_TABLES)?;
         table(session, &catalog.accounts, (schema, &lock.table.name), Privileges::SELECT)?;
     }
     Ok(())

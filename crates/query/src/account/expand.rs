@@ -5,6 +5,7 @@ use std::sync::Arc;
 use keel_base::{SqlError, SqlResult, errors};
 use keel_sql::ast;
 
+use super::see::require_global;
 use super::{Account, Accounts, PUBLIC, Privileges};
 use crate::expr::Env;
 
@@ -111,14 +112,6 @@ pub(crate) fn real_role<'r>(session: &'r Env, role: &'r ast::RoleName) -> SqlRes
     Ok(name)
 }
 
-/// 1227, unless the session has one of those privileges everywhere.
-pub fn require_global(session: &Env, any: Privileges) -> SqlResult<()> {
-    if session.access.global.has_any(any) {
-        return Ok(());
-    }
-    Err(errors::specific_access_denied(any.list()))
-}
-
 /// 1227, unless the session may manage accounts: by CREATE USER, or by `table` on `mysql`.
 pub(crate) fn require_manager(session: &Env, accounts: &Accounts, table: Privileges) -> SqlResult<()> {
     let default = session.database.as_deref();
@@ -126,21 +119,6 @@ pub(crate) fn require_manager(session: &Env, accounts: &Accounts, table: Privile
         return Ok(());
     }
     require_global(session, Privileges::CREATE_USER)
-}
-
-/// 1044, unless the session may read or change other accounts through `mysql`.
-pub fn require_mysql(session: &Env, accounts: &Accounts, wanted: Privileges) -> SqlResult<()> {
-    let default = session.database.as_deref();
-    if session.access.on_database(accounts, default, "mysql").has(wanted) {
-        return Ok(());
-    }
-    Err(database_denied(session, "mysql"))
-}
-
-/// 1044.
-#[cold]
-pub(crate) fn database_denied(session: &Env, database: &str) -> SqlError {
-    errors::dbaccess_denied(&session.access.user, &session.access.host, database)
 }
 
 /// 1959 of a role that is there but was not granted.

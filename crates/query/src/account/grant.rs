@@ -5,7 +5,8 @@ use keel_sql::ast::{self, GrantLevel, GrantWhat};
 use keel_value::SqlMode;
 
 use super::change::Edit;
-use super::expand::{Name, database_denied, require_manager, require_mysql};
+use super::expand::{Name, require_manager};
+use super::see::{self, database_denied, require_mysql};
 use super::{Account, PUBLIC, Privileges, Proxied, check, user};
 use crate::Database;
 use crate::catalog::names;
@@ -88,7 +89,7 @@ impl Database {
             }
             Level::Table(database, table) => {
                 check::lasting(session, accounts, (database, table), needed)?;
-                let have = check::on_whole_table(session, accounts, database, table);
+                let have = see::granted_on_table(session, accounts, database, table);
                 let missing = wanted.whole.without(have);
                 if !missing.is_none() {
                     return Err(check::denied(session, missing, database, table));

@@ -8,10 +8,10 @@ mod expand;
 pub mod first;
 mod grant;
 mod role;
-pub mod see;
 pub mod show;
 mod statement;
 mod user;
 
+pub use crate::expr::rights as see;
 pub use first::FirstAccounts;
 pub use keel_catalog::account::*;

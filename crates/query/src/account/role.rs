@@ -6,9 +6,8 @@ use keel_base::{SqlResult, errors};
 use keel_sql::ast;
 
 use super::change::{Edit, give_role};
-use super::expand::{
-    NONE, Name, not_granted, plain_role, real_role, require_manager, require_mysql, role_name,
-};
+use super::expand::{NONE, Name, not_granted, plain_role, real_role, require_manager, role_name};
+use super::see::require_mysql;
 use super::{Account, Accounts, Granted, PUBLIC, Privileges};
 use crate::Database;
 use crate::session::Session;

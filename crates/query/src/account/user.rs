@@ -8,7 +8,8 @@ use keel_storage::runtime::time;
 
 use super::auth::{self, Auth, NATIVE};
 use super::change::Edit;
-use super::expand::{Name, require_manager, require_mysql};
+use super::expand::{Name, require_manager};
+use super::see::require_mysql;
 use super::{Account, Lifetime, Privileges, Require};
 use crate::Database;
 use crate::session::Session;

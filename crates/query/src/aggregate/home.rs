@@ -71,8 +71,8 @@ impl Binder<'_> {
             walk::visit(expr, &mut |e| match &e.node {
                 Node::Column(column) => note(0, column.slot),
                 Node::Outer { level, column } => note(usize::from(*level), column.slot),
-                Node::Subquery(subquery) => {
-                    subquery.reads.iter().for_each(|(level, slot, _)| note(usize::from(*level) - 1, *slot));
+                Node::Routine(routine) => {
+                    routine.reads().iter().for_each(|(level, slot, _)| note(usize::from(*level) - 1, *slot));
                 }
                 _ => {}
             });

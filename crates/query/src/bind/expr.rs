@@ -30,7 +30,7 @@ fn case_operand(value: &Expr, when: &Expr) -> Expr {
 /// A text of a wide character set in UTF-8.
 fn narrowed(bound: Expr) -> Expr {
     if bound.ty.collation.charset().is_wide() && bound.ty.is_text() {
-        return to_charset(bound, CollationId::UTF8MB4_GENERAL_CI);
+        return typing::to_charset(bound, CollationId::UTF8MB4_GENERAL_CI);
     }
     bound
 }
@@ -613,8 +613,8 @@ impl Binder<'_> {
             Some(tree) => self.escape_character(tree)?,
         };
         let nullable = value.nullable || pattern.nullable;
-        let value = Box::new(to_charset(value, collation));
-        let pattern = Box::new(to_charset(pattern, collation));
+        let value = Box::new(typing::to_charset(value, collation));
+        let pattern = Box::new(typing::to_charset(pattern, collation));
         let escape = match escape {
             Escape::Character(escape) => escape,
             Escape::Value(escape) => {
@@ -986,22 +986,11 @@ fn to_domain(expr: Expr, by: Comparison) -> Expr {
         }
         (Comparison::Real, Class::String) if constant => SqlType::double(),
         (Comparison::Decimal, Class::String) if constant => typing::decimal_comparand_type(),
-        (Comparison::Text(collation), Class::String) => return to_charset(expr, collation),
+        (Comparison::Text(collation), Class::String) => return typing::to_charset(expr, collation),
         _ => return expr,
     };
     let nullable = true;
     Expr { node: Node::Convert(Box::new(expr)), ty, nullable, derivation: Derivation::Numeric }
-}
-
-/// Text in the character set of a collation.
-pub(crate) fn to_charset(expr: Expr, wanted: CollationId) -> Expr {
-    let same = expr.ty.collation.charset() == wanted.charset();
-    if same || !expr.ty.is_text() || wanted == CollationId::BINARY {
-        return expr;
-    }
-    let ty = typing::string_type(u64::from(typing::text_chars(&expr)), wanted).with_format(expr.ty.format);
-    let (nullable, derivation) = (expr.nullable, expr.derivation);
-    Expr { node: Node::Convert(Box::new(expr)), ty, nullable, derivation }
 }
 
 /// `NOT value`; a test that has a negated form is turned instead.
@@ -1034,7 +1023,7 @@ pub(crate) fn as_number(expr: Expr) -> Expr {
     }
     match &expr.node {
         Node::Constant(Value::Bytes(bytes)) => {
-            let number = literal::bytes_as_number(bytes);
+            let number = typing::bytes_as_number(bytes);
             let digits = (bytes.len() as u32 * 8 * 3).div_ceil(10).clamp(1, 20);
             Expr::constant(Value::UInt(number), typing::int_type(digits, true))
         }

@@ -190,11 +190,6 @@ fn octets(bytes: &ByteStr, charset: Option<&str>, number: bool) -> SqlResult<(Va
     Ok((Value::bytes(&bytes.0), ty))
 }
 
-/// The number that octets stand for: the last eight, most significant first.
-pub(crate) fn bytes_as_number(bytes: &[u8]) -> u64 {
-    bytes.iter().rev().take(8).rev().fold(0, |n, b| n << 8 | u64::from(*b))
-}
-
 fn fraction_digits(text: &ByteStr) -> u8 {
     let digits = text.0.iter().rposition(|b| *b == b'.').map_or(0, |point| text.0.len() - point - 1);
     digits.min(6) as u8

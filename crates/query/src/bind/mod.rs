@@ -21,11 +21,12 @@ mod subquery;
 mod whole_names;
 mod year;
 
-pub(crate) use expr::to_charset;
-pub(crate) use literal::bytes_as_number;
+pub use crate::expr::NO_SLOT;
+pub(crate) use crate::expr::OUTSIDE;
+pub(crate) use crate::expr::typing::{bytes_as_number, to_charset};
 pub use literal::{literal_value, temporal_check};
-pub use scope::{Listed, MergedColumn, NO_SLOT, Scope, ScopeColumn, ScopeTable, ViewPart};
-pub(crate) use scope::{OUTSIDE, ROW_NUMBER, display, row_number_type};
+pub use scope::{Listed, MergedColumn, Scope, ScopeColumn, ScopeTable, ViewPart};
+pub(crate) use scope::{ROW_NUMBER, display, row_number_type};
 pub(crate) use sequence::NamedSequence;
 pub(crate) use whole_names::{WholeNames, place};
 

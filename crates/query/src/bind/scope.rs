@@ -75,12 +75,6 @@ pub(crate) fn row_number_type() -> SqlType {
 /// The name by which a key of one integer may be asked for.
 const ROW_ID: &str = "_rowid";
 
-/// The slot of a merged view, which is none.
-pub const NO_SLOT: u16 = u16::MAX;
-
-/// The slot of a table of an enclosing query, as far as anyone asks.
-pub(crate) const OUTSIDE: u16 = NO_SLOT - 1;
-
 /// A column that USING or NATURAL made of two.
 #[derive(Debug, Clone)]
 pub struct MergedColumn {
@@ -284,7 +278,7 @@ impl ScopeTable {
 
     /// The hidden number of its row, where it has one.
     fn row_number(&self) -> Option<Expr> {
-        let def = self.def.as_ref().filter(|_| self.slot != NO_SLOT)?;
+        let def = self.def.as_ref().filter(|_| self.slot != super::NO_SLOT)?;
         let column = def.row_number_column()? as u16;
         let node = Node::Column(ColumnRef { slot: self.slot, column, name: ROW_NUMBER.into() });
         Some(Expr::new(node, row_number_type(), true))
@@ -727,7 +721,7 @@ fn outwards(mut expr: Expr, level: u16) -> Expr {
             }
             Node::Outer { level: l, .. } => *l += level,
             // To who sees it from within, it is no column of his tables.
-            Node::Generated(_, column) => column.slot = OUTSIDE,
+            Node::Generated(_, column) => column.slot = super::OUTSIDE,
             _ => {}
         };
     });

@@ -64,7 +64,7 @@ impl Binder<'_> {
             writes: call.writes(),
             in_view: !self.within_views.is_empty(),
         });
-        let node = Node::Sequence(Arc::new(call));
+        let node = Node::Routine(Box::new(call));
         Ok(Expr { node, ty: Call::ty(), nullable: true, derivation: Derivation::Numeric })
     }
 

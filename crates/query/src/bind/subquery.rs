@@ -89,7 +89,7 @@ impl Binder<'_> {
 
     pub(super) fn exists(&mut self, query: &Query) -> SqlResult<Expr> {
         let subquery = self.subquery(query, |_, _| Ok(SubqueryTest::Exists))?;
-        Ok(Expr::boolean(Node::Subquery(Box::new(subquery)), false))
+        Ok(Expr::boolean(Node::Routine(Box::new(subquery)), false))
     }
 
     /// A subquery as a value; as a row where it has several columns.
@@ -116,7 +116,7 @@ impl Binder<'_> {
             Ok(SubqueryTest::In { negated, operands, by })
         })?;
         let nullable = nullable || subquery.plan.types().iter().any(|(_, n)| *n);
-        Ok(Expr::boolean(Node::Subquery(Box::new(subquery)), nullable))
+        Ok(Expr::boolean(Node::Routine(Box::new(subquery)), nullable))
     }
 
     pub(super) fn quantified(
@@ -140,7 +140,7 @@ impl Binder<'_> {
             let (operands, by) = binder.match_columns(operands, plan)?;
             Ok(SubqueryTest::Quantified { op, all, operands, by })
         })?;
-        Ok(Expr::boolean(Node::Subquery(Box::new(subquery)), true))
+        Ok(Expr::boolean(Node::Routine(Box::new(subquery)), true))
     }
 
     /// `(a, b) = (SELECT ...)`: a row compared with a query of one row. None where no side is a row with a query beside it.
@@ -167,7 +167,7 @@ impl Binder<'_> {
             let (operands, by) = binder.match_columns(operands, plan)?;
             Ok(SubqueryTest::Row { op, operands, by })
         })?;
-        Ok(Some(Expr::boolean(Node::Subquery(Box::new(subquery)), op != CompareOp::NullSafeEq)))
+        Ok(Some(Expr::boolean(Node::Routine(Box::new(subquery)), op != CompareOp::NullSafeEq)))
     }
 
     /// The left side of IN, in a clause.
@@ -223,6 +223,6 @@ fn value_of(subquery: Subquery, column: usize) -> Expr {
     let ty = if of_column { ty.with_decimals(typing::STRING_DECIMALS) } else { ty };
     let own = subquery.plan.derivations[column];
     let derivation = if ty.is_string() { own } else { Derivation::Numeric };
-    let node = Node::Subquery(Box::new(Subquery { test: SubqueryTest::Scalar(column), ..subquery }));
+    let node = Node::Routine(Box::new(Subquery { test: SubqueryTest::Scalar(column), ..subquery }));
     Expr { node, ty, nullable: true, derivation }
 }

@@ -178,7 +178,9 @@ impl Known<'_> {
                 {
                     Some(not_allowed(kept::shown(function.name), name))
                 }
-                Node::Sequence(call) => Some(not_allowed(format!("{}()", call.function()), name)),
+                Node::Routine(routine) => routine
+                    .downcast_ref::<crate::sequence::Call>()
+                    .map(|call| not_allowed(format!("{}()", call.function()), name)),
                 Node::UserVar(variable, _) | Node::AssignUserVar(variable, _) if is_kept => {
                     Some(not_allowed(format!("@{variable}"), name))
                 }

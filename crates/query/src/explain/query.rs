@@ -170,7 +170,7 @@ fn parts(block: &Block) -> (Vec<Child<'_>>, Vec<&Expr>) {
     let all: Vec<&Expr> = all.collect();
     for expr in &all {
         walk::visit(expr, &mut |e| {
-            if let Node::Subquery(subquery) = &e.node {
+            if let Some(subquery) = Subquery::of(e) {
                 let known = out
                     .iter()
                     .any(|c| matches!(c, Child::Subquery(s) if Arc::ptr_eq(&s.plan, &subquery.plan)));

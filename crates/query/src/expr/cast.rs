@@ -16,7 +16,7 @@ use keel_value::{
 use super::eval::problem_error;
 use super::typing::is_comparand;
 use super::{EvalContext, Expr, print, typing};
-use crate::bind::bytes_as_number;
+use crate::expr::typing::bytes_as_number;
 
 /// CAST(value AS ty): converts and reports what was lost.
 pub(super) fn cast<'f>(

@@ -18,10 +18,9 @@ use super::{
     ColumnRef, CompareOp, Comparison, EvalContext, Expr, Frame, Node, TruthTest, arith, cast, compare,
     one_of, typing,
 };
-use crate::bind::bytes_as_number;
+use crate::expr::typing::bytes_as_number;
 use crate::func::numeric::{extreme_of_numbers, is_extreme_of_texts};
 use crate::func::{datetime, json};
-use crate::session::OfSession;
 
 impl<'s, 'f> EvalContext<'s, 'f> {
     /// Reports a warning; an error where the statement's warnings are errors.
@@ -196,14 +195,7 @@ impl Expr {
                 let server = cx.env().server.clone();
                 server.system_variable(cx.executor, *scope, name).map(Cell::Owned)
             }
-            Node::Sequence(call) => call.eval(cx.session()).map(Cell::Owned),
-            Node::Subquery(subquery) => {
-                // It counts rows of its own.
-                let row = cx.env().current_row;
-                let value = subquery.eval(cx);
-                cx.env_mut().current_row = row;
-                value
-            }
+            Node::Routine(routine) => routine.eval(cx),
             Node::Row(_) => Err(errors::operand_columns(1)),
             Node::Aggregate(_) | Node::Window(_) => {
                 unreachable!("aggregates are replaced before anything runs")

@@ -11,8 +11,8 @@ use keel_value::{Value, ValueRef, row};
 
 use super::env::{Env, Executor};
 use super::one_of::ListRows;
+use super::routine::Memory;
 use crate::catalog::EntryShape;
-use crate::select::{Memo, RowSet};
 
 /// Marks a table column that a kept row does not hold.
 pub const NOT_COVERED: u16 = u16::MAX;
@@ -171,10 +171,8 @@ pub enum Kept {
     Sorted(Vec<Value>, bool),
     /// A long list of rows.
     Rows(Box<ListRows>),
-    /// The rows of an IN subquery.
-    Set(Box<RowSet>),
-    /// What a correlated subquery has answered.
-    Memo(Box<Memo>),
+    /// What a routine keeps.
+    Routine(Memory),
     /// A compiled regular expression; none where the pattern was NULL.
     Regex(Option<Box<pcre2::bytes::Regex>>),
     /// The state of a RAND(seed).

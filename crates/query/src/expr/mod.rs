@@ -20,12 +20,15 @@ pub mod frame;
 mod generated;
 pub(crate) mod one_of;
 pub mod print;
+pub mod rights;
+pub mod routine;
 mod tape;
 pub mod typing;
 pub mod walk;
 
 pub use env::{Env, Executor, FileRules, Server};
 pub use frame::{EvalContext, Frame, RowSlot};
+pub use routine::Routine;
 pub(crate) use tape::Tape;
 
 use std::sync::Arc;
@@ -35,7 +38,6 @@ use keel_value::types::Format;
 use keel_value::{CollationId, FixedKind, SqlType, Value};
 
 use crate::func::Function;
-use crate::select::Subquery;
 
 /// How strongly an expression's collation binds, as COERCIBILITY() says: the lower number wins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -68,6 +70,12 @@ pub struct Expr {
     /// How strongly its collation binds.
     pub derivation: Derivation,
 }
+
+/// The slot of a merged view, which is none.
+pub const NO_SLOT: u16 = u16::MAX;
+
+/// The slot of a table of an enclosing query, as far as anyone asks.
+pub const OUTSIDE: u16 = NO_SLOT - 1;
 
 /// A column of the current row of one table.
 #[derive(Debug, Clone)]
@@ -293,10 +301,8 @@ pub enum Node {
     AssignUserVar(Arc<str>, Box<Expr>),
     /// A system variable.
     SysVar(VarScope, Arc<str>),
-    /// NEXTVAL(), LASTVAL() or SETVAL() of a sequence.
-    Sequence(Arc<crate::sequence::Call>),
-    /// A subquery: scalar, EXISTS, IN, ANY, ALL.
-    Subquery(Box<Subquery>),
+    /// A subquery, or a call of a sequence.
+    Routine(Box<dyn Routine>),
     /// A row of values: only as operand of a comparison that binding has taken apart, or of a subquery's test.
     Row(Vec<Expr>),
     /// The n-th aggregate of the query: replaced by a column of the grouped row before anything runs.

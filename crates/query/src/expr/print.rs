@@ -5,7 +5,6 @@ use keel_sql::ast::VarScope;
 use keel_value::{Value, text};
 
 use super::{BitOp, ColumnRef, Expr, Node, TruthTest};
-use crate::select::{Subquery, SubqueryTest};
 
 /// The name of a column that is an aggregate of the grouped row.
 pub(crate) const AGGREGATE_NAME: &str = "aggregate";
@@ -24,7 +23,7 @@ pub fn text_of_execution(expr: &Expr, params: &[Value]) -> String {
 
 /// What a plan calls that which an expression knows by number or place alone.
 #[derive(Default)]
-pub(crate) struct PlanNames {
+pub struct PlanNames {
     /// The aggregates of the query.
     pub aggregates: Vec<String>,
     /// Subqueries by the addresses of their plans, with their numbers.
@@ -32,14 +31,14 @@ pub(crate) struct PlanNames {
 }
 
 /// The text as plans show it: columns without database, and without quotes where they need none.
-pub(crate) fn text_in_plan(expr: &Expr, params: &[Value], names: &PlanNames) -> String {
+pub fn text_in_plan(expr: &Expr, params: &[Value], names: &PlanNames) -> String {
     let mut out = Text { text: String::new(), params, plan: Some(names) };
     write(expr, &mut out);
     out.text
 }
 
-/// Text in the making.
-struct Text<'p> {
+/// The text that is being written.
+pub struct Text<'p> {
     text: String,
     params: &'p [Value],
     /// It is shown in a plan.
@@ -51,8 +50,27 @@ impl Text<'_> {
         self.text.push(c);
     }
 
-    fn push_str(&mut self, text: &str) {
+    /// Appends a text.
+    pub fn push_str(&mut self, text: &str) {
         self.text.push_str(text);
+    }
+
+    /// The names of the plan that the text is shown in, if any.
+    pub fn plan(&self) -> Option<&'_ PlanNames> {
+        self.plan
+    }
+
+    /// Appends an expression as operand, or several as a row.
+    pub fn operands(&mut self, operands: &[Expr]) {
+        match operands {
+            [] => {}
+            [one] => operand(one, self),
+            several => {
+                self.push('(');
+                joined(several, ",", self);
+                self.push(')');
+            }
+        }
     }
 }
 
@@ -107,7 +125,6 @@ fn write(expr: &Expr, out: &mut Text<'_>) {
         | Node::Convert(inner)
         | Node::OneOf(inner, _)
         | Node::Above { expr: inner, .. } => write(inner, out),
-        Node::Sequence(call) => out.push_str(&call.text()),
         Node::Compare { op, left, right, .. } => binary(left, op.symbol(), right, out),
         Node::And(parts) => joined(parts, " and ", out),
         Node::Or(parts) => joined(parts, " or ", out),
@@ -229,7 +246,7 @@ fn write(expr: &Expr, out: &mut Text<'_>) {
             out.push_str(if *scope == VarScope::Global { "@@global." } else { "@@" });
             out.push_str(name);
         }
-        Node::Subquery(subquery) => in_plan(subquery, out),
+        Node::Routine(routine) => routine.print(out),
         Node::Row(parts) => {
             out.push('(');
             joined(parts, ",", out);
@@ -237,43 +254,6 @@ fn write(expr: &Expr, out: &mut Text<'_>) {
         }
         Node::Aggregate(_) => out.push_str("aggregate()"),
         Node::Window(_) => out.push_str("window()"),
-    }
-}
-
-/// A subquery, in plans with its number and what is asked of it.
-fn in_plan(subquery: &Subquery, out: &mut Text<'_>) {
-    let Some(names) = out.plan else { return out.push_str("(subquery)") };
-    let address = std::sync::Arc::as_ptr(&subquery.plan) as usize;
-    let number = names.subqueries.iter().find(|(known, _)| *known == address).map(|(_, number)| *number);
-    let before = match &subquery.test {
-        SubqueryTest::Scalar(_) => "",
-        SubqueryTest::Exists => "exists",
-        SubqueryTest::In { negated: false, .. } => " in ",
-        SubqueryTest::In { negated: true, .. } => " not in ",
-        SubqueryTest::Row { .. } | SubqueryTest::Quantified { .. } => " ",
-    };
-    match subquery.test.operands() {
-        [] => {}
-        [one] => operand(one, out),
-        several => {
-            out.push('(');
-            joined(several, ",", out);
-            out.push(')');
-        }
-    }
-    if let SubqueryTest::Quantified { op, all, .. } = &subquery.test {
-        out.push(' ');
-        out.push_str(op.symbol());
-        out.push_str(if *all { " all" } else { " any" });
-    }
-    if let SubqueryTest::Row { op, .. } = &subquery.test {
-        out.push(' ');
-        out.push_str(op.symbol());
-    }
-    out.push_str(before);
-    match number {
-        Some(number) => out.push_str(&format!("(subquery#{number})")),
-        None => out.push_str("(subquery)"),
     }
 }
 

@@ -779,3 +779,19 @@ pub fn agree(
 fn is_unicode(charset: Charset) -> bool {
     matches!(charset, Charset::Utf8mb3 | Charset::Utf8mb4)
 }
+
+/// Text in the character set of a collation.
+pub fn to_charset(expr: Expr, wanted: CollationId) -> Expr {
+    let same = expr.ty.collation.charset() == wanted.charset();
+    if same || !expr.ty.is_text() || wanted == CollationId::BINARY {
+        return expr;
+    }
+    let ty = string_type(u64::from(text_chars(&expr)), wanted).with_format(expr.ty.format);
+    let (nullable, derivation) = (expr.nullable, expr.derivation);
+    Expr { node: Node::Convert(Box::new(expr)), ty, nullable, derivation }
+}
+
+/// The number that bytes stand for: the last eight, most significant first.
+pub fn bytes_as_number(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().take(8).rev().fold(0, |n, b| n << 8 | u64::from(*b))
+}

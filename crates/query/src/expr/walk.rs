@@ -2,8 +2,7 @@
 
 use keel_storage::runtime::fiber;
 
-use super::{Expr, Node};
-use crate::bind::OUTSIDE;
+use super::{Expr, Node, OUTSIDE};
 use crate::func;
 
 /// What an expression depends on.
@@ -50,7 +49,6 @@ macro_rules! each_operand {
             | Node::Above { .. }
             | Node::UserVar(..)
             | Node::SysVar(..)
-            | Node::Sequence(_)
             | Node::Aggregate(_)
             | Node::Window(_) => {}
             Node::Once(_, a)
@@ -102,7 +100,7 @@ macro_rules! each_operand {
                 otherwise.$iter().for_each(|e| $f(e));
             }
             Node::Call(_, args) => args.$iter().for_each($f),
-            Node::Subquery(subquery) => subquery.test.$operands().$iter().for_each($f),
+            Node::Routine(routine) => routine.$operands().$iter().for_each($f),
         }
     };
 }
@@ -184,16 +182,15 @@ pub fn facts(expr: &Expr) -> Facts {
         Node::Window(_) => facts.windows = true,
         Node::AssignUserVar(..) | Node::UserVar(_, true) => facts.assigns = true,
         Node::Call(function, _) if !function.pure => facts.volatile = true,
-        Node::Sequence(_) => {
-            facts.volatile = true;
-            facts.sequences = true;
-        }
-        Node::Subquery(subquery) => {
-            facts.subquery = true;
-            for column in &subquery.reads {
+        Node::Routine(routine) => {
+            match routine.is_query() {
+                true => facts.subquery = true,
+                false => facts.sequences = true,
+            }
+            for column in routine.reads() {
                 if column.0 == 1 { facts.columns = true } else { facts.outer = true }
             }
-            facts.volatile |= subquery.volatile;
+            facts.volatile |= routine.is_volatile();
         }
         _ => {}
     });
@@ -212,7 +209,8 @@ pub fn has_cells(expr: &Expr) -> bool {
     let mut found = false;
     visit(expr, &mut |e| {
         found |= match &e.node {
-            Node::Once(..) | Node::Subquery(_) | Node::OneOf(..) => true,
+            Node::Once(..) | Node::OneOf(..) => true,
+            Node::Routine(routine) => routine.is_query(),
             Node::In { sorted, .. } => sorted.is_some(),
             Node::Call(function, args) => func::kept_by(function, args).is_some(),
             _ => false,
@@ -225,8 +223,8 @@ pub fn has_cells(expr: &Expr) -> bool {
 pub fn for_each_column(expr: &Expr, f: &mut impl FnMut(u16, u16)) {
     visit(expr, &mut |e| match &e.node {
         Node::Column(column) => f(column.slot, column.column),
-        Node::Subquery(subquery) => {
-            subquery.reads.iter().filter(|r| r.0 == 1).for_each(|r| f(r.1, r.2));
+        Node::Routine(routine) => {
+            routine.reads().iter().filter(|r| r.0 == 1).for_each(|r| f(r.1, r.2));
         }
         _ => {}
     });
@@ -241,7 +239,7 @@ pub fn for_each_read(expr: &Expr, f: &mut impl FnMut(u16, u16, u16)) {
             Node::Above { level, expr } => {
                 go(expr, &mut |inner, slot, column| f(inner + level, slot, column))
             }
-            Node::Subquery(subquery) => subquery.reads.iter().for_each(|r| f(r.0 - 1, r.1, r.2)),
+            Node::Routine(routine) => routine.reads().iter().for_each(|r| f(r.0 - 1, r.1, r.2)),
             _ => {}
         });
     }
@@ -260,7 +258,7 @@ fn keep_once(expr: &mut Expr, count: &mut u32) {
 pub fn hoist_subqueries(expr: &mut Expr, count: &mut u32) {
     match &expr.node {
         Node::Once(..) => {}
-        Node::Subquery(_) if facts(expr).is_constant() => keep_once(expr, count),
+        Node::Routine(routine) if routine.is_query() && facts(expr).is_constant() => keep_once(expr, count),
         _ => children_mut(expr, &mut |child| hoist_subqueries(child, count)),
     }
 }
@@ -320,7 +318,8 @@ fn alike(a: &Expr, b: &Expr, volatile: bool) -> bool {
         (Node::Above { level: l, expr: x }, Node::Above { level: m, expr: y }) => {
             l == m && alike(x, y, volatile)
         }
-        (Node::Subquery(_), _) | (_, Node::Subquery(_)) => false,
+        (Node::Routine(x), Node::Routine(y)) => volatile && x.asks_same(&**y),
+        (Node::Routine(_), _) | (_, Node::Routine(_)) => false,
         _ => same_shape(a, b, volatile),
     }
 }
@@ -335,7 +334,6 @@ fn same_shape(a: &Expr, b: &Expr, volatile: bool) -> bool {
         (Node::Arith(x, ..), Node::Arith(y, ..)) => x == y,
         (Node::Bits(x, ..), Node::Bits(y, ..)) => x == y,
         (Node::Call(x, _), Node::Call(y, _)) => std::ptr::eq(*x, *y) && (x.pure || volatile),
-        (Node::Sequence(x), Node::Sequence(y)) => volatile && x.text() == y.text(),
         (Node::UserVar(x, _), Node::UserVar(y, _)) => x == y,
         (Node::SysVar(s, x), Node::SysVar(t, y)) => s == t && x == y,
         (Node::Aggregate(x), Node::Aggregate(y)) | (Node::Window(x), Node::Window(y)) => x == y,

@@ -256,7 +256,7 @@ pub(crate) fn unify(
     };
     for arg in &mut args[range] {
         let taken = std::mem::replace(arg, Expr::null());
-        *arg = crate::bind::to_charset(taken, collation);
+        *arg = typing::to_charset(taken, collation);
     }
     Ok(collation)
 }

@@ -36,7 +36,7 @@ fn unify_patterns(cx: &Env, args: &mut [Expr], count: usize, op: &str) -> SqlRes
         };
         for arg in &mut args[..count] {
             let taken = std::mem::replace(arg, Expr::null());
-            *arg = crate::bind::to_charset(taken, by);
+            *arg = super::typing::to_charset(taken, by);
         }
     }
     Ok(collation)

@@ -6,7 +6,7 @@ use keel_value::{CollationId, SqlType, Value, collation};
 
 use super::string::too_long;
 use super::{Function, function, given, known_integer};
-use crate::bind::bytes_as_number;
+use crate::expr::typing::bytes_as_number;
 use crate::expr::typing::{is_hex, string_type, text_chars};
 use crate::expr::{Env, EvalContext, Expr, Node};
 

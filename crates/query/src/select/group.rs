@@ -9,6 +9,7 @@ use keel_value::key::KeyPart;
 use super::build::RolledItem;
 use super::carry::{Carry, stored_type};
 use super::from::{self, From};
+use super::subquery::Subquery;
 use crate::access::AccessPath;
 use crate::aggregate::AggregateCall;
 use crate::bind::{Scope, ScopeTable, ViewPart};
@@ -32,8 +33,8 @@ pub(super) fn check_full_grouping(
         let reads = all.any(|e| ungrouped(e).is_some());
         return if reads { Err(errors::mix_of_group_func_and_fields()) } else { Ok(()) };
     }
-    let is_item = |key: &Expr, item: &Expr| match (&key.node, &item.node) {
-        (Node::Subquery(key), Node::Subquery(item)) => Arc::ptr_eq(&key.plan, &item.plan),
+    let is_item = |key: &Expr, item: &Expr| match (Subquery::of(key), Subquery::of(item)) {
+        (Some(key), Some(item)) => Arc::ptr_eq(&key.plan, &item.plan),
         _ => walk::same(key, item),
     };
     let listed = |item: &&Expr| !group_by.iter().any(|key| is_item(key, item));
@@ -50,8 +51,8 @@ fn ungrouped_column(expr: &Expr, group_by: &[Expr], scope: &Scope) -> Option<Arc
         return (!is_key).then(|| column.name.clone());
     }
     let mut found = None;
-    if let Node::Subquery(subquery) = &expr.node {
-        let own = subquery.reads.iter().filter(|(level, ..)| *level == 1);
+    if let Node::Routine(routine) = &expr.node {
+        let own = routine.reads().iter().filter(|(level, ..)| *level == 1);
         found = own.copied().find_map(|(_, slot, column)| ungrouped_read((slot, column), group_by, scope));
     }
     walk::children(expr, &mut |child| {

@@ -17,6 +17,7 @@ use keel_value::{SqlType, Value, ValueRef};
 use super::subquery::Subquery;
 use super::{RowOutput, SelectPlan, run};
 use crate::expr::frame::Kept;
+use crate::expr::routine::Memory;
 use crate::expr::{Comparison, EvalContext, Expr, Frame};
 use crate::join::encode_in_domain;
 use crate::memory::Allowance;
@@ -168,9 +169,11 @@ impl Subquery {
         ask: impl FnOnce(&mut EvalContext<'_, 'f>) -> SqlResult<Value>,
     ) -> SqlResult<Value> {
         let Some(kept) = self.memo.and_then(|cell| cx.frame.once.get(cell as usize)) else { return ask(cx) };
-        let Kept::Memo(memo) = kept.get_or_init(|| Kept::Memo(Box::new(Memo::new(cx.session())))) else {
-            return ask(cx);
-        };
+        if kept.get().is_none() {
+            let _ = kept.set(Kept::Routine(Memory(Box::new(Memo::new(cx.session())))));
+        }
+        let Some(Kept::Routine(memory)) = kept.get() else { return ask(cx) };
+        let Some(memo) = memory.0.downcast_ref::<Memo>() else { return ask(cx) };
         if let Some(keyed) = &self.keyed
             && self.is_all_known(keyed, memo, cx)?
         {

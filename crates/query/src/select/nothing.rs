@@ -12,7 +12,7 @@ use keel_value::types::Class;
 use keel_value::{SqlType, Value};
 
 use super::frame::FrameBuffer;
-use super::subquery::SubqueryTest;
+use super::subquery::{Subquery, SubqueryTest};
 use crate::access;
 use crate::expr::{CompareOp, EvalContext, Expr, Node, RowSlot, walk};
 use crate::join::{Matching, Runner, Source, TableSource};
@@ -295,7 +295,7 @@ fn is_point(table: &TableSource) -> bool {
 }
 
 fn leave_out(expr: &mut Expr, groups: u16) -> bool {
-    if let Node::Subquery(subquery) = &expr.node {
+    if let Some(subquery) = Subquery::of(expr) {
         let mut reads_tables = subquery.reads.iter().any(|(level, slot, _)| *level == 1 && *slot < groups);
         if matches!(subquery.test, SubqueryTest::In { .. } | SubqueryTest::Quantified { .. }) {
             for operand in subquery.test.operands() {

@@ -313,7 +313,7 @@ fn inwards(expr: &mut Expr) -> bool {
         Node::Outer { level, .. } => *level -= 1,
         Node::Above { level: 1, expr } => *e = Expr::clone(expr),
         Node::Above { level, .. } => *level -= 1,
-        Node::Subquery(subquery) => fits &= subquery.reads.iter().all(|(level, ..)| *level == 1),
+        Node::Routine(routine) => fits &= routine.reads().iter().all(|(level, ..)| *level == 1),
         _ => {}
     });
     fits

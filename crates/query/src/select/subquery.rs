@@ -15,7 +15,9 @@ use keel_value::{Cell, Value};
 use super::{Keyed, RowOutput, SelectPlan, run};
 use crate::expr::compare::{self, shown};
 use crate::expr::frame::Kept;
-use crate::expr::{CompareOp, Comparison, EvalContext, Expr};
+use crate::expr::print::Text;
+use crate::expr::routine::{Memory, Routine};
+use crate::expr::{CompareOp, Comparison, EvalContext, Expr, Node};
 use crate::join::encode_in_domain;
 use crate::memory::Allowance;
 use crate::result::RowView;
@@ -279,13 +281,76 @@ impl RowOutput for Gatherer<'_> {
     }
 }
 
-impl Subquery {
+impl Routine for Subquery {
     /// The value of the test over the current rows.
-    pub(crate) fn eval<'f>(&'f self, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Cell<'f>> {
-        self.remembered(cx, |cx| self.answer(cx)).map(Cell::Owned)
+    fn eval<'f>(&'f self, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Cell<'f>> {
+        // The query counts rows of its own.
+        let row = cx.env().current_row;
+        let value = self.remembered(cx, |cx| self.answer(cx));
+        cx.env_mut().current_row = row;
+        value.map(Cell::Owned)
     }
 
-    /// The same, by running the query.
+    fn operands(&self) -> &[Expr] {
+        self.test.operands()
+    }
+
+    fn operands_mut(&mut self) -> &mut [Expr] {
+        self.test.operands_mut()
+    }
+
+    fn reads(&self) -> &[(u16, u16, u16)] {
+        &self.reads
+    }
+
+    fn is_volatile(&self) -> bool {
+        self.volatile
+    }
+
+    fn is_query(&self) -> bool {
+        true
+    }
+
+    /// In plans with its number and what is asked of it.
+    fn print(&self, out: &mut Text<'_>) {
+        let Some(names) = out.plan() else { return out.push_str("(subquery)") };
+        let address = Arc::as_ptr(&self.plan) as usize;
+        let number = names.subqueries.iter().find(|(known, _)| *known == address).map(|(_, number)| *number);
+        out.operands(self.test.operands());
+        if let SubqueryTest::Quantified { op, .. } | SubqueryTest::Row { op, .. } = &self.test {
+            out.push_str(" ");
+            out.push_str(op.symbol());
+        }
+        out.push_str(match &self.test {
+            SubqueryTest::Scalar(_) => "",
+            SubqueryTest::Exists => "exists",
+            SubqueryTest::In { negated: false, .. } => " in ",
+            SubqueryTest::In { negated: true, .. } => " not in ",
+            SubqueryTest::Row { .. } => " ",
+            SubqueryTest::Quantified { all: true, .. } => " all ",
+            SubqueryTest::Quantified { all: false, .. } => " any ",
+        });
+        match number {
+            Some(number) => out.push_str(&format!("(subquery#{number})")),
+            None => out.push_str("(subquery)"),
+        }
+    }
+
+    fn boxed(&self) -> Box<dyn Routine> {
+        Box::new(self.clone())
+    }
+}
+
+impl Subquery {
+    /// The subquery that an expression is, if it is one.
+    pub(crate) fn of(expr: &Expr) -> Option<&Subquery> {
+        match &expr.node {
+            Node::Routine(routine) => routine.downcast_ref(),
+            _ => None,
+        }
+    }
+
+    /// The value of the test over the current rows, by running the query.
     fn answer<'f>(&'f self, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
         let truth = match &self.test {
             SubqueryTest::Scalar(column) => {
@@ -362,7 +427,8 @@ impl Subquery {
                 let gathered = self.gather(by, cx)?;
                 let _ = kept.set(gathered);
             }
-            if let Some(Kept::Set(set)) = kept.get()
+            if let Some(Kept::Routine(memory)) = kept.get()
+                && let Some(set) = memory.0.downcast_ref::<RowSet>()
                 && let Some(known) = self.look_up(set, operands, by, cx)?
             {
                 return Ok(known);
@@ -421,7 +487,7 @@ impl Subquery {
             return Ok(Kept::Value(Value::Null));
         }
         gatherer.set.keys.get_mut().finish()?;
-        Ok(Kept::Set(Box::new(gatherer.set)))
+        Ok(Kept::Routine(Memory(Box::new(gatherer.set))))
     }
 
     /// How a value stands to a column of a row.

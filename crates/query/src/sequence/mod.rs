@@ -19,12 +19,15 @@ use keel_base::{SqlError, SqlResult, errors};
 use keel_sql::ast::{Expr, ObjectName, SequenceCall, SequenceOp, VarScope};
 use keel_storage::{OnDuplicate, Read, ScanRange, Txn, TxnOptions};
 use keel_value::row::{self, RowRef};
-use keel_value::{SqlType, Value};
+use keel_value::{Cell, SqlType, Value};
 
 use crate::catalog::TableDef;
 use crate::engine_error;
+use crate::expr::EvalContext;
+use crate::expr::print::Text;
+use crate::expr::routine::Routine;
 use crate::mdl::Owned;
-use crate::session::Session;
+use crate::session::{OfSession, Session};
 
 pub use keel_catalog::sequence::Values;
 pub(crate) use keel_catalog::sequence::{OPTION, Sequence, State, Taken, Wanting, check_shape, columns};
@@ -75,8 +78,8 @@ impl Call {
         self.op != SequenceOp::Last
     }
 
-    /// What it gives. Waits.
-    pub fn eval(&self, session: &mut Session) -> SqlResult<Value> {
+    /// The value. Waits.
+    fn ask(&self, session: &mut Session) -> SqlResult<Value> {
         match self.op {
             SequenceOp::Next => next(session, &self.table).map(Value::Int),
             SequenceOp::Last => Ok(session
@@ -91,6 +94,28 @@ impl Call {
                 Ok(if set { Value::Int(value) } else { Value::Null })
             }
         }
+    }
+}
+
+impl Routine for Call {
+    fn eval<'f>(&'f self, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Cell<'f>> {
+        self.ask(cx.session()).map(Cell::Owned)
+    }
+
+    fn is_volatile(&self) -> bool {
+        true
+    }
+
+    fn asks_same(&self, other: &dyn Routine) -> bool {
+        other.downcast_ref::<Call>().is_some_and(|other| self.text() == other.text())
+    }
+
+    fn print(&self, out: &mut Text<'_>) {
+        out.push_str(&self.text());
+    }
+
+    fn boxed(&self) -> Box<dyn Routine> {
+        Box::new(self.clone())
     }
 }
 

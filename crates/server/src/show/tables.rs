@@ -207,7 +207,7 @@ fn find(core: &Core, name: &ObjectName, command: &str) -> SqlResult<Arc<TableDef
         SELECT => see::lists_columns(&core.sql, &accounts, &db, &name.name),
         _ => see::on_whole_table(&core.sql, &accounts, &db, &name.name).has_any(Privileges::SEES_TABLE),
     };
-    let own = see::is_temporary(&core.sql, &db, &name.name);
+    let own = core.sql.has_temporary(&db, &name.name);
     if !own && !may {
         return Err(see::denied_command(&core.sql, command, &db, &name.name));
     }

@@ -18,7 +18,7 @@ use keel_value::{CollationId, SqlType, TypeKind, Value};
 use smallvec::SmallVec;
 
 use super::Function;
-use crate::bind::to_charset;
+use crate::expr::typing::to_charset;
 use crate::expr::typing::{string_type, text_chars};
 use crate::expr::{Env, EvalContext, Expr, Node, boolean_type};
 use keel_document::json::format::{self, Style};

@@ -1,13 +1,44 @@
 //! What a session sees of databases, tables and columns: SHOW, USE, `information_schema`.
 
-use keel_base::{SqlResult, errors};
+use keel_base::{SqlError, SqlResult, errors};
 
-use super::expand::database_denied;
-use super::{Accounts, Privileges};
-use crate::expr::Env;
+use super::Env;
+use crate::account::{Accounts, Privileges};
 
-pub use super::check::{denied_command, expired};
-pub use super::expand::{require_global, require_mysql};
+/// 1820 while an expired password has not been changed.
+#[inline]
+pub fn expired(session: &Env) -> SqlResult<()> {
+    if session.access.expired { Err(errors::must_change_password()) } else { Ok(()) }
+}
+
+/// 1227, unless the session has one of those privileges everywhere.
+pub fn require_global(session: &Env, any: Privileges) -> SqlResult<()> {
+    if session.access.global.has_any(any) {
+        return Ok(());
+    }
+    Err(errors::specific_access_denied(any.list()))
+}
+
+/// 1044, unless the session may read or change other accounts through `mysql`.
+pub fn require_mysql(session: &Env, accounts: &Accounts, wanted: Privileges) -> SqlResult<()> {
+    let default = session.database.as_deref();
+    if session.access.on_database(accounts, default, "mysql").has(wanted) {
+        return Ok(());
+    }
+    Err(database_denied(session, "mysql"))
+}
+
+/// 1044.
+#[cold]
+pub fn database_denied(session: &Env, database: &str) -> SqlError {
+    errors::dbaccess_denied(&session.access.user, &session.access.host, database)
+}
+
+/// 1142 of a command.
+#[cold]
+pub fn denied_command(session: &Env, command: &str, schema: &str, table: &str) -> SqlError {
+    errors::tableaccess_denied(command, &session.access.user, &session.client_host, schema, table)
+}
 
 /// Which words a denied statement is told.
 pub enum Denied {
@@ -40,19 +71,20 @@ pub fn require_database(session: &Env, accounts: &Accounts, name: &str, told: De
     })
 }
 
-/// 1044 unless the session has all of `wanted` on a database, whether it exists or not.
+/// 1044 unless the session has all of `wanted` on a database.
 pub fn require_on_database(
     session: &Env,
     accounts: &Accounts,
     name: &str,
     wanted: Privileges,
 ) -> SqlResult<()> {
-    super::check::database(session, accounts, name, wanted)
-}
-
-/// Whether a name means a temporary table of the session's own.
-pub fn is_temporary(session: &crate::session::Session, schema: &str, name: &str) -> bool {
-    session.temporary.get(schema, name).is_some()
+    if accounts.unchecked {
+        return Ok(());
+    }
+    match session.access.on_database(accounts, session.database.as_deref(), name).has(wanted) {
+        true => Ok(()),
+        false => Err(database_denied(session, name)),
+    }
 }
 
 /// Whether SHOW DATABASES lists a database.
@@ -82,6 +114,12 @@ pub fn lists_columns(session: &Env, accounts: &Accounts, schema: &str, table: &s
     have.has(Privileges::SELECT) || !session.access.on_table(accounts, schema, table).any().is_none()
 }
 
+/// What is granted to the session on a table as a whole.
+pub fn granted_on_table(session: &Env, accounts: &Accounts, schema: &str, table: &str) -> Privileges {
+    let have = session.access.on_database(accounts, session.database.as_deref(), schema);
+    have.and(session.access.on_table(accounts, schema, table).table)
+}
+
 /// What the session has on a table as a whole.
 pub fn on_whole_table(session: &Env, accounts: &Accounts, schema: &str, table: &str) -> Privileges {
     if schema.eq_ignore_ascii_case("information_schema") {
@@ -90,7 +128,7 @@ pub fn on_whole_table(session: &Env, accounts: &Accounts, schema: &str, table: &
     if accounts.unchecked {
         return Privileges::ALL;
     }
-    super::check::on_whole_table(session, accounts, schema, table)
+    granted_on_table(session, accounts, schema, table)
 }
 
 /// Whether lists of tables show a table: any privilege on it or on a column, or any but GRANT OPTION on its database.
