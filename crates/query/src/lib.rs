@@ -20,9 +20,6 @@ mod ddl;
 mod dml;
 mod execute;
 mod explain;
-pub mod expr;
-mod files;
-pub mod func;
 mod group;
 pub mod host;
 mod join;
@@ -48,8 +45,6 @@ pub mod xa;
 pub use cache::type_family;
 pub use database::{Database, LockedThing, Params};
 pub use explain::Question;
-pub use expr::{Env, Executor, FileRules, Server};
-pub use func::{SYS_CONFIG, regex_flags_of};
 pub use host::Host;
 pub use interrupt::{Interrupt, InterruptState};
 pub use keel_base::{SqlError, SqlResult};
@@ -59,6 +54,9 @@ pub use keel_context::{
     admission, result, user_locks, waits,
 };
 use keel_context::{counts, interrupt, mdl, memory, sort, stack, temp_file};
+use keel_expr::files;
+pub use keel_expr::func::{SYS_CONFIG, regex_flags_of};
+pub use keel_expr::{self as expr, Env, Executor, FileRules, Server, func};
 pub use memory::{Allowance, Room, WorkMemory, temporary_tables_max};
 pub use plan::{Dependency, Plan, StatementKind};
 pub use result::{Collect, ColumnMeta, Completion, ResultColumns, RowSink, RowView};

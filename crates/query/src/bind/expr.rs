@@ -9,7 +9,7 @@ use keel_value::collation::{self, Charset};
 use keel_value::types::Class;
 use keel_value::{CollationId, Decimal, FixedKind, SqlType, TypeKind, Value, convert};
 
-use super::{Binder, literal};
+use super::Binder;
 use crate::catalog::ColumnDefault;
 use crate::expr::typing::{self, STRING_DECIMALS};
 use crate::expr::{ArithOp, BitOp, CompareOp, Comparison, Derivation, Expr, Node, TruthTest, compare};
