@@ -34,7 +34,6 @@ pub mod start;
 pub mod state;
 pub mod statement;
 pub mod timeouts;
-pub mod tls;
 mod tokens;
 mod upload;
 pub mod usage;

@@ -18,9 +18,9 @@ use parking_lot::Mutex;
 use crate::counters::SessionCounters;
 use crate::monitor::history::{self, History};
 use crate::prepared::Source;
-use crate::tls::Acceptor;
-use crate::tls::layer::{Established, TlsSession};
 use crate::variables::SessionSettings;
+use keel_tls::Acceptor;
+use keel_tls::layer::{Established, TlsSession};
 
 /// What others see of a connection.
 pub struct Client {

@@ -26,8 +26,8 @@ use crate::options::{Initial, OptionError, Options, lines};
 use crate::service::{SqlService, connections_max};
 use crate::session::init_file;
 use crate::state::{ServerState, VERSION};
-use crate::tls::{self, Tls, TlsError};
 use crate::variables::{Setting, pace, table};
+use keel_tls::{Tls, TlsError};
 
 /// The version of the data folder's contents that this server reads and writes.
 pub const FORMAT: u64 = 1;
@@ -366,7 +366,7 @@ fn write_pid(state: &ServerState, options: &Options) -> Option<String> {
 fn open_tls(options: &Options, folder: &Path) -> Result<Tls, StartError> {
     let Some(files) = options.tls_files() else { return Ok(Tls::default()) };
     if !options.names_certificate() {
-        tls::make_own(folder, &system::host_name(), time::unix_micros() / 1_000_000)
+        keel_tls::make_own(folder, &system::host_name(), time::unix_micros() / 1_000_000)
             .map_err(|source| StartError::Folder { path: folder.to_path_buf(), source })?;
     }
     Tls::open(files).map_err(StartError::Tls)

@@ -25,10 +25,10 @@ use crate::options::lines::Given;
 use crate::registry::Registry;
 use crate::session::digests::Digests;
 use crate::timeouts::Timeouts;
-use crate::tls::Tls;
 use crate::usage::Usage;
 use crate::variables::Globals;
 use crate::variables::key_caches::KeyCaches;
+use keel_tls::Tls;
 
 /// The version that `VERSION()` and the greeting give, behind the greeting's prefix.
 pub const VERSION: &str = "10.11.19-MariaDB-keel";

@@ -9,8 +9,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use keel_runtime::net::{self, Address, Stream};
 use keel_runtime::{fiber, fs, sim, time};
-use keel_server::tls::own;
 use keel_server::{Server, start_on_fiber};
+use keel_tls::own;
 use keel_wire::capability::Capabilities;
 use keel_wire::client::{ConnectOptions, Connection};
 use keel_wire::handshake::encode_tls_request;
@@ -24,7 +24,7 @@ type Tls = StreamOwned<ClientConnection, Stream>;
 /// Starts a server with a certificate; gives what its clients trust. The times of certificates are real ones.
 fn start() -> (Server, Arc<ClientConfig>) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs() as i64;
-    let made = own::make("simulated", now).expect("a certificate");
+    let made = own::generate("simulated", now).expect("a certificate");
     let folder = Path::new("/certificates");
     fs::create_dir_all(folder).expect("a folder");
     fs::write_whole(&folder.join("cert.pem"), made.certificate.as_bytes()).expect("writes");

@@ -1,6 +1,6 @@
 //! Every reader of the protocol refuses damaged bytes or takes them; none reads beyond.
 
-use keel_server::tls::certificate::{self, one_line, print_time};
+use keel_tls::certificate::{self, one_line, print_time};
 use keel_value::Value;
 use keel_wire::capability::Capabilities;
 use keel_wire::command::Command;

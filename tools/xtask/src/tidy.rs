@@ -26,7 +26,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("query", &["expr", "catalog", "context", "document", "storage", "sql", "value", "base"]),
     ("offline", &["query", "catalog", "storage", "value", "runtime", "base"]),
     ("wire", &["value", "base"]),
-    ("server", &["offline", "query", "wire", "storage", "sql", "value", "runtime", "base"]),
+    ("tls", &["runtime"]),
+    ("server", &["offline", "query", "tls", "wire", "storage", "sql", "value", "runtime", "base"]),
     ("keel", &["server", "runtime", "base", "lab"]),
 ];
 
@@ -35,7 +36,7 @@ const UNSAFE: &[&str] = &["base", "runtime", "storage"];
 
 /// Crates in which the outside world is reached through `keel-runtime` only.
 const SIMULATED: &[&str] =
-    &["storage", "value", "document", "context", "catalog", "sql", "expr", "query", "offline", "wire"];
+    &["storage", "value", "document", "context", "catalog", "sql", "expr", "query", "offline", "tls", "wire"];
 
 /// Marks of what is not finished. In two parts, so that the list does not find itself.
 const UNFINISHED: [&str; 4] =

@@ -26,10 +26,10 @@ use self::lines::{Given, What};
 use self::past::{Past, Was};
 use crate::memory::{self, Budget};
 use crate::service::descriptors_kept;
-use crate::tls::{self, Files};
 use crate::variables::{
     Argument, Globals, Kind, OF_WORDS, Origin, Setting, VarId, alias, apply, table, value, with_word,
 };
+use keel_tls::TlsFiles;
 
 /// Why options cannot be used; one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -470,7 +470,7 @@ impl Options {
 
     /// Of what TLS is made: the files that are named, else the server's own certificate. None where `--ssl` is off, and in
     /// a simulated world, which has no true randomness, where no file is named.
-    pub fn tls_files(&self) -> Option<Files> {
+    pub fn tls_files(&self) -> Option<TlsFiles> {
         let named = |name: &str| match self.text(name) {
             none if none.is_empty() => None,
             path => Some(self.datadir().join(path)),
@@ -482,9 +482,11 @@ impl Options {
             (Some(certificate), key) => (certificate.clone(), key.unwrap_or(certificate)),
             (None, Some(key)) => (key.clone(), key),
             (None, None) if keel_runtime::sim::in_simulation() => return None,
-            (None, None) => (self.datadir().join(tls::OWN_CERTIFICATE), self.datadir().join(tls::OWN_KEY)),
+            (None, None) => {
+                (self.datadir().join(keel_tls::OWN_CERTIFICATE), self.datadir().join(keel_tls::OWN_KEY))
+            }
         };
-        Some(Files {
+        Some(TlsFiles {
             certificate,
             key,
             authorities: named("ssl_ca"),

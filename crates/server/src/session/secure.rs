@@ -12,7 +12,7 @@ use keel_wire::compress::Compressed;
 
 use super::ClientSession;
 use super::handshake::Phase;
-use crate::tls::layer::TlsLayer;
+use keel_tls::layer::TlsLayer;
 
 /// The compressed protocol.
 struct Compression(Compressed);

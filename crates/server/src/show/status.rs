@@ -9,7 +9,7 @@ use keel_storage::EngineStatus;
 use crate::counters::Counter;
 use crate::registry::Client;
 use crate::state::ServerState;
-use crate::tls::{Acceptor, certificate};
+use keel_tls::{Acceptor, certificate};
 
 /// Octets of a page.
 const PAGE_BYTES: u64 = 16 * 1024;

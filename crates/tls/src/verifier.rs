@@ -16,19 +16,19 @@ use webpki::RawPublicKeyEntity;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::x509::X509Version;
 
-use super::certificate;
+use crate::certificate;
 
-/// Judges clients.
+/// Verifies clients' certificates of all versions.
 pub struct Verifier {
     webpki: Arc<dyn ClientCertVerifier>,
     authorities: Vec<CertificateDer<'static>>,
     algorithms: WebPkiSupportedAlgorithms,
-    /// Revocation lists are given: what they do not know is not accepted.
+    /// With revocation lists a certificate of version 1 is refused: its status is unknown.
     has_revocations: bool,
 }
 
 impl Verifier {
-    /// A verifier that asks `webpki` about all but version 1.
+    /// Version 1 is verified here, the other versions by `webpki`.
     pub fn new(
         webpki: Arc<dyn ClientCertVerifier>,
         authorities: Vec<CertificateDer<'static>>,
@@ -138,8 +138,8 @@ impl ClientCertVerifier for Verifier {
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
         match version_1(leaf) {
-            // 1.3 has no signatures of the kinds that a certificate itself may have.
-            Some(_) if is_of_12_alone(signature.scheme) => Err(CertificateError::BadSignature.into()),
+            // TLS 1.3 does not allow the signature schemes of 1.2.
+            Some(_) if is_scheme_of_12_only(signature.scheme) => Err(CertificateError::BadSignature.into()),
             Some(leaf) => self.check_handshake(message, &leaf, signature),
             None => self.webpki.verify_tls13_signature(message, leaf, signature),
         }
@@ -150,7 +150,7 @@ impl ClientCertVerifier for Verifier {
     }
 }
 
-fn is_of_12_alone(scheme: SignatureScheme) -> bool {
+fn is_scheme_of_12_only(scheme: SignatureScheme) -> bool {
     matches!(
         scheme,
         SignatureScheme::RSA_PKCS1_SHA1

@@ -1,4 +1,4 @@
-//! Ciphers under the names that OpenSSL, and with it MariaDB, has for them.
+//! OpenSSL's names of ciphers, which MariaDB uses, and its cipher lists.
 
 use rustls::{CipherSuite, SupportedCipherSuite};
 
@@ -23,12 +23,12 @@ fn is_13(name: &str) -> bool {
     name.starts_with("TLS_")
 }
 
-/// Words of OpenSSL's cipher lists for all that is there; there is nothing weak among it.
+/// Words of OpenSSL's cipher lists that select all ciphers: none of the known ones is weak.
 const ALL: &[&str] = &["ALL", "DEFAULT", "HIGH", "SECURE"];
 
-/// Those of `known` that `ssl_cipher` allows, in its order: names with colons, commas or blanks between; `!name` takes one
-/// away; as in OpenSSL a list for TLS 1.2 leaves those of 1.3 alone, and the other way round. None where nothing of the
-/// list is known.
+/// The ciphers of `known` that the value of `ssl_cipher` allows, in the order of the list. Names are separated by colons,
+/// commas or spaces; `!name` removes one. As in OpenSSL, a list with ciphers of TLS 1.2 only does not restrict those of
+/// 1.3, and the reverse. `None` if no word of the list is known.
 pub fn chosen(known: &[SupportedCipherSuite], list: &str) -> Option<Vec<SupportedCipherSuite>> {
     let words: Vec<&str> = list.split([':', ',', ' ']).filter(|word| !word.is_empty()).collect();
     let in_order = |suites: &[SupportedCipherSuite]| {

@@ -1,4 +1,4 @@
-//! TLS as a layer of a connection, and what becomes known of it once the handshake is done.
+//! TLS as a layer of a connection, and the result of its handshake.
 
 use std::io::{self, Read, Write};
 use std::sync::{Arc, OnceLock};
@@ -6,55 +6,55 @@ use std::sync::{Arc, OnceLock};
 use keel_runtime::net::{Decoded, Layer};
 use rustls::{ProtocolVersion, ServerConnection};
 
-use super::Acceptor;
-use super::certificate::{self, one_line};
-use super::suites;
+use crate::Acceptor;
+use crate::certificate::{self, one_line};
+use crate::suites;
 
 /// One connection's TLS, shared by its layer and its session.
 pub struct TlsSession {
-    /// By which certificate and rules.
+    /// The acceptor that the connection began with.
     pub acceptor: Arc<Acceptor>,
     established: OnceLock<Established>,
 }
 
-/// What both sides agreed on.
+/// The result of a handshake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Established {
     /// `TLSv1.2` or `TLSv1.3`.
     pub version: &'static str,
-    /// The cipher, as OpenSSL calls it.
+    /// OpenSSL's name of the cipher.
     pub cipher: &'static str,
-    /// The client's certificate, which was verified.
+    /// The names in the client's certificate, if it sent one; the certificate has been verified.
     pub client: Option<ClientName>,
 }
 
-/// What a client's certificate says.
+/// The names in a client's certificate, as OpenSSL prints them in one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientName {
-    /// Who signed it.
+    /// The issuer.
     pub issuer: String,
-    /// Whom it names.
+    /// The subject.
     pub subject: String,
 }
 
 impl TlsSession {
-    /// What was agreed on; none while the handshake goes on.
+    /// The result of the handshake; `None` until it is complete.
     pub fn established(&self) -> Option<&Established> {
         self.established.get()
     }
 }
 
-/// The layer.
+/// Decodes and encodes the bytes of one connection.
 pub struct TlsLayer {
     tls: ServerConnection,
     session: Arc<TlsSession>,
 }
 
 impl TlsLayer {
-    /// The server's side of a connection whose client is about to begin the handshake.
+    /// The server's side of a connection, before the handshake.
     pub fn new(acceptor: Arc<Acceptor>) -> io::Result<(TlsLayer, Arc<TlsSession>)> {
         let mut tls = ServerConnection::new(acceptor.config.clone()).map_err(io::Error::other)?;
-        // What is written is sent at once: the connection has the bound.
+        // Output is taken out at once; the connection's buffer bounds it.
         tls.set_buffer_limit(None);
         acceptor.accepts.add();
         let session = Arc::new(TlsSession { acceptor, established: OnceLock::new() });

@@ -1,6 +1,6 @@
-//! The self-signed certificate that the server makes for clients that encrypt without verifying the server, or that were
-//! given this certificate. `rcgen` makes it: a P-256 key, valid for ten years, for `localhost`, the loopback addresses and
-//! the machine's name.
+//! The self-signed certificate that the server generates if none is configured. It serves clients that do not verify the
+//! server, and clients that have a copy of it. `rcgen` makes it: a P-256 key, valid for ten years, for `localhost`, the
+//! loopback addresses and the machine's name.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -10,22 +10,22 @@ use x509_parser::time::ASN1Time;
 
 /// Validity in seconds: ten years.
 const VALIDITY: i64 = 3650 * 86_400;
-/// It begins a day ago, for clients whose clocks are behind.
+/// Validity begins a day before the server's time, for clients with slow clocks.
 const EARLIER: i64 = 86_400;
 
 /// The common name.
 const NAME: &str = "Keel auto-generated server certificate";
 
 /// A certificate and its key, both as PEM.
-pub struct Made {
+pub struct OwnCertificate {
     /// The certificate.
     pub certificate: String,
     /// The private key in PKCS #8.
     pub key: String,
 }
 
-/// Makes a certificate for a machine of that name; `now` in seconds since 1970. `None` if the system gives no random bytes.
-pub fn make(host: &str, now: i64) -> Option<Made> {
+/// Generates a certificate for the machine `host`; `now` is in seconds since 1970. `None` if the system has no random bytes.
+pub fn generate(host: &str, now: i64) -> Option<OwnCertificate> {
     let mut params = CertificateParams::default();
     params.distinguished_name.remove(DnType::CommonName);
     params.distinguished_name.push(DnType::CommonName, NAME);
@@ -37,7 +37,7 @@ pub fn make(host: &str, now: i64) -> Option<Made> {
     params.subject_alt_names.extend(loopback.map(SanType::IpAddress));
     let key = KeyPair::generate().ok()?;
     let certificate = params.self_signed(&key).ok()?;
-    Some(Made { certificate: certificate.pem(), key: key.serialize_pem() })
+    Some(OwnCertificate { certificate: certificate.pem(), key: key.serialize_pem() })
 }
 
 #[cfg(test)]
@@ -46,12 +46,12 @@ mod tests {
     use rustls::pki_types::pem::PemObject;
     use x509_parser::x509::X509Version;
 
-    use super::super::certificate::{one_line, read};
     use super::*;
+    use crate::certificate::{one_line, read};
 
     #[test]
     fn made_certificate_reads_back_and_cuts_do_not() {
-        let made = make("somewhere", 1_795_383_600).expect("a certificate");
+        let made = generate("somewhere", 1_795_383_600).expect("a certificate");
         let der = CertificateDer::from_pem_slice(made.certificate.as_bytes()).expect("PEM");
         let certificate = read(&der).expect("a certificate");
         assert_eq!(certificate.version(), X509Version::V3);

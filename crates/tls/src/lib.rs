@@ -1,10 +1,13 @@
-//! TLS: the server's certificate, who its clients may be, and how it is reloaded. rustls does the work.
+//! TLS of connections: the server's certificate, the verification of clients, and the layer between socket and buffers.
+//! rustls implements the protocol.
 //!
-//! The server has one [`Acceptor`] at a time; FLUSH SSL puts another in its place, made of the same files as they are then.
-//! A connection keeps the one that it began with. Without `ssl_cert` and `ssl_key` the server makes a certificate of its own at
-//! its first start and keeps it in the data folder ([`own`]).
+//! The server has one [`Acceptor`] at a time. FLUSH SSL reads the same files again and replaces it; open connections keep
+//! the acceptor that they began with. If `ssl_cert` and `ssl_key` are not set, the first start generates a certificate and
+//! keeps it in the data folder ([`own`]).
 //!
-//! Sessions are not resumed: every connection is a whole handshake, so that what has been revoked stays out.
+//! 1. Sessions are not resumed. Every connection is a full handshake, so a revoked certificate is refused at once.
+//! 2. Nothing here knows the protocol of MariaDB, settings or sessions: the caller passes paths and texts ([`TlsFiles`]).
+#![forbid(unsafe_code)]
 
 pub mod certificate;
 pub mod layer;
@@ -33,15 +36,15 @@ pub const OWN_CERTIFICATE: &str = "server-cert.pem";
 /// Its key.
 pub const OWN_KEY: &str = "server-key.pem";
 
-/// The longest file that is read.
+/// Longer files are refused.
 const FILE_BYTES_MAX: usize = 16 << 20;
 
 /// Why TLS cannot be set up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsError {
-    /// As MariaDB says it.
+    /// MariaDB's text for this failure.
     pub what: &'static str,
-    /// More about it.
+    /// The file or setting, and the reason.
     pub detail: String,
 }
 
@@ -51,7 +54,7 @@ impl fmt::Display for TlsError {
     }
 }
 
-/// MariaDB's words.
+// MariaDB's texts.
 const CERTIFICATE: &str = "Unable to get certificate";
 const KEY: &str = "Unable to get private key";
 const NO_MATCH: &str = "Private key does not match the certificate public key";
@@ -64,9 +67,9 @@ fn failed(what: &'static str, detail: impl fmt::Display) -> TlsError {
     TlsError { what, detail: detail.to_string() }
 }
 
-/// What TLS is made of.
+/// The files and settings that an [`Acceptor`] is made of, each named after its system variable.
 #[derive(Debug, Clone, Default)]
-pub struct Files {
+pub struct TlsFiles {
     /// `ssl_cert`.
     pub certificate: PathBuf,
     /// `ssl_key`.
@@ -85,64 +88,64 @@ pub struct Files {
     pub versions: String,
 }
 
-/// A count that any session adds to.
+/// A counter that all sessions share.
 #[derive(Debug, Default)]
 pub struct Count(AtomicU64);
 
 impl Count {
-    /// One more.
+    /// Adds one.
     pub fn add(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many.
+    /// The current value.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// How clients are accepted, made of files at one moment.
+/// The certificate and rules by which connections are accepted, read from the files at one moment.
 pub struct Acceptor {
     config: Arc<ServerConfig>,
     /// Start of the certificate's validity.
     pub not_before: ASN1Time,
     /// End of the certificate's validity.
     pub not_after: ASN1Time,
-    /// The allowed ciphers, colons between.
+    /// The allowed ciphers, separated by colons.
     pub cipher_list: String,
     /// Whether clients are asked for certificates.
     pub asks_clients: bool,
     /// Handshakes begun.
     pub accepts: Count,
-    /// Handshakes that came to their end.
+    /// Handshakes completed.
     pub finished: Count,
 }
 
-/// A server's TLS, which may be off.
+/// The TLS state of a server. The default is off.
 #[derive(Default)]
 pub struct Tls {
-    files: Option<Files>,
+    files: Option<TlsFiles>,
     acceptor: RwLock<Option<Arc<Acceptor>>>,
 }
 
 impl Tls {
-    /// TLS by these files.
-    pub fn open(files: Files) -> Result<Tls, TlsError> {
+    /// Reads the files and switches TLS on.
+    pub fn open(files: TlsFiles) -> Result<Tls, TlsError> {
         let acceptor = Acceptor::open(&files)?;
         Ok(Tls { files: Some(files), acceptor: RwLock::new(Some(Arc::new(acceptor))) })
     }
 
-    /// How clients are accepted now; none where TLS is off.
+    /// The acceptor for new connections; `None` if TLS is off.
     pub fn acceptor(&self) -> Option<Arc<Acceptor>> {
         self.acceptor.read().clone()
     }
 
-    /// What it is made of.
-    pub fn files(&self) -> Option<&Files> {
+    /// The files it was opened with; `None` if TLS is off.
+    pub fn files(&self) -> Option<&TlsFiles> {
         self.files.as_ref()
     }
 
-    /// FLUSH SSL: reads the files again. What was there stays where they cannot be used.
+    /// FLUSH SSL: reads the files again. On an error the current acceptor stays.
     pub fn reload(&self) -> Result<(), TlsError> {
         if let Some(files) = &self.files {
             let acceptor = Acceptor::open(files)?;
@@ -152,21 +155,21 @@ impl Tls {
     }
 }
 
-/// Makes the server's own certificate in its folder, unless it is there.
+/// Generates the server's own certificate in `folder` if there is none; `now` is in seconds since 1970.
 pub fn make_own(folder: &Path, host: &str, now: i64) -> std::io::Result<()> {
     let (certificate, key) = (folder.join(OWN_CERTIFICATE), folder.join(OWN_KEY));
     if fs::try_exists(&certificate)? {
         return Ok(());
     }
-    // A crash between the two leaves a key that the next start replaces.
-    let made = own::make(host, now)
+    // The key is written first: after a crash between the two writes, the next start replaces it.
+    let made = own::generate(host, now)
         .ok_or_else(|| std::io::Error::other("the system gives no random bytes for a key"))?;
     fs::write_whole_private(&key, made.key.as_bytes())?;
     fs::write_whole(&certificate, made.certificate.as_bytes())
 }
 
 impl Acceptor {
-    fn open(files: &Files) -> Result<Acceptor, TlsError> {
+    fn open(files: &TlsFiles) -> Result<Acceptor, TlsError> {
         let mut provider = ring::default_provider();
         provider.cipher_suites = suites::chosen(&provider.cipher_suites, &files.ciphers)
             .ok_or_else(|| failed(CIPHERS, format!("nothing of '{}' is known", files.ciphers)))?;
@@ -201,18 +204,18 @@ impl Acceptor {
     }
 }
 
-/// The certificate that every client is shown.
+/// The certificate that the server presents to every client.
 #[derive(Debug)]
-struct Own(Arc<CertifiedKey>);
+struct ServerCertificate(Arc<CertifiedKey>);
 
-impl ResolvesServerCert for Own {
+impl ResolvesServerCert for ServerCertificate {
     fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(self.0.clone())
     }
 }
 
-/// Reads the certificate's chain and its key. rustls would refuse a certificate of version 1, which is the client's affair.
-fn own_key(files: &Files, provider: &CryptoProvider) -> Result<Own, TlsError> {
+/// Reads the certificate's chain and its key. Unlike rustls, it accepts a certificate of version 1: the client decides on that.
+fn own_key(files: &TlsFiles, provider: &CryptoProvider) -> Result<ServerCertificate, TlsError> {
     let shown = files.certificate.display();
     let chain = certificates(&files.certificate).map_err(|error| failed(CERTIFICATE, error))?;
     let leaf = chain.first().and_then(|leaf| certificate::read(leaf));
@@ -227,7 +230,7 @@ fn own_key(files: &Files, provider: &CryptoProvider) -> Result<Own, TlsError> {
     if key.public_key().is_some_and(|public| public.as_ref() != leaf) {
         return Err(failed(NO_MATCH, shown));
     }
-    Ok(Own(Arc::new(CertifiedKey::new(chain, key))))
+    Ok(ServerCertificate(Arc::new(CertifiedKey::new(chain, key))))
 }
 
 fn versions(text: &str) -> Result<Vec<&'static SupportedProtocolVersion>, TlsError> {
@@ -245,9 +248,9 @@ fn versions(text: &str) -> Result<Vec<&'static SupportedProtocolVersion>, TlsErr
     }
 }
 
-/// Who judges clients' certificates; none where no authority is named.
+/// The verifier of clients' certificates; `None` if no authority is configured.
 fn client_verifier(
-    files: &Files,
+    files: &TlsFiles,
     provider: &Arc<CryptoProvider>,
 ) -> Result<Option<Arc<dyn ClientCertVerifier>>, TlsError> {
     let mut authorities = Vec::new();
@@ -256,7 +259,7 @@ fn client_verifier(
     }
     if let Some(folder) = &files.authorities_folder {
         for path in files_of(folder)? {
-            // Whatever else lies there is no authority.
+            // Files of other kinds in the folder are ignored.
             authorities.extend(certificates(&path).unwrap_or_default());
         }
     }
@@ -279,7 +282,7 @@ fn client_verifier(
     Ok(Some(Arc::new(verifier::Verifier::new(webpki, authorities, algorithms, has_revocations))))
 }
 
-fn revocations(files: &Files) -> Result<Vec<CertificateRevocationListDer<'static>>, TlsError> {
+fn revocations(files: &TlsFiles) -> Result<Vec<CertificateRevocationListDer<'static>>, TlsError> {
     let mut paths: Vec<PathBuf> = files.revocations.iter().cloned().collect();
     if let Some(folder) = &files.revocations_folder {
         paths.extend(files_of(folder)?);
@@ -299,7 +302,7 @@ fn files_of(folder: &Path) -> Result<Vec<PathBuf>, TlsError> {
     Ok(names.iter().map(|name| folder.join(name)).filter(|path| !fs::is_dir(path)).collect())
 }
 
-/// The certificates of a file, or one line that says why there are none.
+/// The certificates of a file, or the reason in one line if there are none.
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let text = read(path)?;
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
