@@ -13,8 +13,8 @@ use std::time::Duration;
 use clap::Parser;
 use keel_runtime::signal::{Signal, Signals};
 use keel_runtime::{Config, Runtime, console, fiber, heap};
+use keel_server::Options;
 use keel_server::inspect::{self, InspectOptions};
-use keel_server::options::Options;
 use keel_server::start::{self, Ended, Server};
 use sd_notify::NotifyState;
 

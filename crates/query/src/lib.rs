@@ -55,7 +55,7 @@ pub use keel_context::{
 };
 use keel_context::{counts, interrupt, mdl, memory, sort, stack, temp_file};
 use keel_expr::files;
-pub use keel_expr::func::{SYS_CONFIG, regex_flags_of};
+pub use keel_expr::func::SYS_CONFIG;
 pub use keel_expr::{self as expr, Env, Executor, FileRules, Server, func};
 pub use memory::{Allowance, Room, WorkMemory, temporary_tables_max};
 pub use plan::{Dependency, Plan, StatementKind};

@@ -14,14 +14,14 @@ use keel_wire::capability::{Capabilities, Status};
 use keel_wire::reply::StateChange;
 
 use crate::counters::Counter;
-use crate::memory;
 use crate::monitor::foreign;
 use crate::prepared::Statements;
 use crate::registry::Client;
 use crate::session::Tally;
 use crate::state::ServerState;
 use crate::usage::Limited;
-use crate::variables::{SessionSettings, Setting};
+use keel_settings::budget;
+use keel_settings::variables::{SessionSettings, Setting};
 
 /// A connection's state.
 pub struct Core {
@@ -73,7 +73,7 @@ fn tree_bytes(text: &[u8]) -> u64 {
             _ => {}
         }
     }
-    (text.len() as u64 - nodes) * 3 + nodes * memory::TEXT_FACTOR
+    (text.len() as u64 - nodes) * 3 + nodes * budget::TEXT_FACTOR
 }
 
 /// The value of an expression with its type.
@@ -98,7 +98,7 @@ impl Core {
     /// The same for rows of parameters in a packet that become a tree.
     pub fn admit_rows(&mut self, cells: usize, packet_bytes: usize) -> SqlResult<()> {
         let needed = cells as u64 * CELL_BYTES + packet_bytes as u64;
-        match needed / memory::TEXT_FACTOR {
+        match needed / budget::TEXT_FACTOR {
             bytes if bytes <= LONG_TEXT as u64 => Ok(()),
             bytes => self.admit(bytes, || needed),
         }
@@ -107,7 +107,7 @@ impl Core {
     /// Waits for room for so many octets of text, whose tree takes `needed`.
     fn admit(&mut self, bytes: u64, needed: impl FnOnce() -> u64) -> SqlResult<()> {
         let most = self.state.keeper.budget(&self.state).limit / 2;
-        if bytes * memory::TEXT_FACTOR > most {
+        if bytes * budget::TEXT_FACTOR > most {
             let needed = needed();
             if needed > most {
                 return Err(errors::outofmemory(needed));
@@ -309,8 +309,8 @@ impl Core {
         self.sql.user_locks.release_all();
         let mut settings = SessionSettings::new(self.state.globals.all());
         let client_charset = self.setting("character_set_client");
-        settings.set(crate::variables::table().id("character_set_client"), client_charset);
-        crate::variables::apply::all(&mut self.sql.vars, &settings);
+        settings.set(keel_settings::variables::table().id("character_set_client"), client_charset);
+        keel_settings::variables::apply::all(&mut self.sql.vars, &settings);
         *self.client.settings.lock() = settings;
         self.sql.user_variables.clear();
         self.sql.diagnostics.clear();

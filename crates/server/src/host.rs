@@ -11,9 +11,10 @@ use keel_sql::ast::VarScope;
 use keel_value::{CollationId, Value};
 
 use crate::schema::{self, View};
+use crate::set;
 use crate::show;
 use crate::state::{ServerState, VERSION};
-use crate::variables::{Scope, key_caches, set, table};
+use keel_settings::variables::{Scope, key_caches, table};
 
 /// The server behind the executor's back. Made before the state, since the databases are opened in between.
 #[derive(Default)]

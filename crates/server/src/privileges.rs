@@ -8,7 +8,7 @@ use keel_sql::ast::{SetItem, ShowKind, Statement};
 
 use crate::core::Core;
 use crate::registry::Client;
-use crate::variables::Variable;
+use keel_settings::variables::Variable;
 
 /// Whether the session may run a statement of the server.
 pub fn check(core: &Core, statement: &Statement) -> SqlResult<()> {

@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use crate::counters::SessionCounters;
 use crate::monitor::history::{self, History};
 use crate::prepared::Source;
-use crate::variables::SessionSettings;
+use keel_settings::variables::SessionSettings;
 use keel_tls::Acceptor;
 use keel_tls::layer::{Established, TlsSession};
 

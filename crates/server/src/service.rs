@@ -23,7 +23,7 @@ use crate::prepared::Statements;
 use crate::registry::{Activity, Client};
 use crate::session::ClientSession;
 use crate::state::{ServerState, VERSION};
-use crate::variables::{SessionSettings, apply};
+use keel_settings::variables::{SessionSettings, apply};
 
 /// Makes a session of each connection.
 pub struct SqlService {
@@ -178,38 +178,14 @@ impl Service for SqlService {
     }
 }
 
-/// Descriptors that connections leave to the reactors and to new tables: the log must never miss one.
-const DESCRIPTORS_KEPT: u64 = 64;
-/// Connections that are let in however few descriptors there are.
-const CONNECTIONS_MIN: u64 = 8;
-
 /// How many connections there may be: as many as are wished, as far as the process may open files.
 pub fn connections_max(state: &ServerState, configured: u64) -> u64 {
-    configured.min(room_for_connections(system::descriptors_max(), state.engine.files_max()))
-}
-
-/// Connections for which there are descriptors beside the engine's files, and temporary ones.
-fn room_for_connections(descriptors: u64, engine_files: u64) -> u64 {
-    descriptors.saturating_sub(descriptors_kept(descriptors, engine_files)).max(CONNECTIONS_MIN)
-}
-
-/// Descriptors that are not for connections: `engine_files`, those of temporary files, and a fixed number.
-pub fn descriptors_kept(descriptors: u64, engine_files: u64) -> u64 {
-    DESCRIPTORS_KEPT + engine_files + keel_query::temporary_tables_max(descriptors)
+    configured.min(keel_settings::descriptors::room_for_connections(
+        system::descriptors_max(),
+        state.engine.files_max(),
+    ))
 }
 
 fn connect_timeout(settings: &SessionSettings) -> std::time::Duration {
     std::time::Duration::from_secs(settings.named("connect_timeout").as_u64().max(1))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::room_for_connections;
-
-    #[test]
-    fn connections_leave_descriptors_to_the_rest() {
-        assert_eq!(room_for_connections(1024, 100), 732);
-        assert_eq!(room_for_connections(1024, 5000), 8);
-        assert!(room_for_connections(1 << 20, 200) > 1_000_000);
-    }
 }

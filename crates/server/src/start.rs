@@ -20,13 +20,15 @@ use keel_storage::Engine;
 use crate::folder::{self, FolderLock};
 use crate::host::ServerHost;
 use crate::logs::{Logs, Severity};
-use crate::memory::{self, Budget, Keeper};
+use crate::memory::{self, Keeper};
 use crate::monitor::deadlocks::Watch;
-use crate::options::{Initial, OptionError, Options, lines};
 use crate::service::{SqlService, connections_max};
 use crate::session::init_file;
+use crate::set;
 use crate::state::{ServerState, VERSION};
-use crate::variables::{Setting, pace, table};
+use keel_settings::budget::Budget;
+use keel_settings::options::{Initial, OptionError, Options, lines};
+use keel_settings::variables::{Setting, table};
 use keel_tls::{Tls, TlsError};
 
 /// The version of the data folder's contents that this server reads and writes.
@@ -181,7 +183,7 @@ pub fn start_on_fiber(mut options: Options) -> Result<Server, StartError> {
     state.timeouts.start();
     state.logs.start(&state.globals, log_header(&state));
     state.keeper.apply(&state);
-    pace::apply(&state);
+    set::apply_pace(&state);
     let budget = state.keeper.budget(&state);
     let fitted = fit_connections(&state, &options, &budget).into_iter().chain(options.size_notes());
     let folder_notes = made.into_iter().chain(folder_notes).chain(socket_note(&options, &addresses));

@@ -21,13 +21,13 @@ use crate::monitor::figures::LastReport;
 use crate::monitor::foreign::LastForeignKeyError;
 use crate::monitor::history;
 use crate::monitor::names::Names;
-use crate::options::lines::Given;
 use crate::registry::Registry;
 use crate::session::digests::Digests;
 use crate::timeouts::Timeouts;
 use crate::usage::Usage;
-use crate::variables::Globals;
-use crate::variables::key_caches::KeyCaches;
+use keel_settings::options::lines::Given;
+use keel_settings::variables::Globals;
+use keel_settings::variables::key_caches::KeyCaches;
 use keel_tls::Tls;
 
 /// The version that `VERSION()` and the greeting give, behind the greeting's prefix.

@@ -22,9 +22,10 @@ use crate::logs::{self, Which};
 use crate::marks::with_marks;
 use crate::prepared::{Prepared, Source};
 use crate::privileges;
+use crate::set;
 use crate::show::explain::Asked;
 use crate::show::{self, Rows};
-use crate::variables::{SessionSettings, set};
+use keel_settings::variables::{SessionSettings, accept};
 
 /// What a statement of the server comes to.
 pub enum Outcome {
@@ -128,7 +129,7 @@ pub fn run(core: &mut Core, statement: &Statement, params: &[Value]) -> SqlResul
             set::run(core, items, params).map(|()| Outcome::Ok(""))
         }
         Statement::SetStatement { variables, statement } => {
-            set::check_for_statement(variables)?;
+            accept::check_for_statement(variables)?;
             Ok(Outcome::RunWith { items: variables.clone(), statement: Arc::new((**statement).clone()) })
         }
         Statement::Show(show) => show::run(core, show, params).map(Outcome::Rows),
@@ -294,7 +295,7 @@ fn text_of(core: &mut Core, clause: &str, source: &Expr, params: &[Value]) -> Sq
             Ok(collation::convert(ty.collation.charset(), Charset::Utf8mb4, &bytes).0.into_owned())
         }
         Value::Bytes(bytes) => Ok(bytes.into_vec()),
-        other => Ok(crate::variables::value::shown(&other).into_bytes()),
+        other => Ok(keel_settings::variables::value::shown(&other).into_bytes()),
     }
 }
 
@@ -370,10 +371,10 @@ pub fn warn_of_text(core: &mut Core, statement: &Statement) {
 /// Checks what MariaDB checks of SET and SHOW CREATE when they are prepared.
 fn check_as_prepared(core: &mut Core, statement: &Statement) -> SqlResult<()> {
     match statement {
-        Statement::Set(items) => set::check_names(items).and_then(|()| set::check_scopes(items)),
+        Statement::Set(items) => accept::check_names(items).and_then(|()| accept::check_scopes(items)),
         Statement::SetStatement { variables, statement } => {
-            set::check_for_statement(variables)?;
-            set::check_scopes(variables)?;
+            accept::check_for_statement(variables)?;
+            accept::check_scopes(variables)?;
             check_as_prepared(core, statement)
         }
         Statement::Show(what) => show::check(core, what),
@@ -512,7 +513,7 @@ pub fn begin_with(core: &mut Core, items: &[SetItem], params: &[Value]) -> SqlRe
 
 /// Ends SET STATEMENT: the variables are again what they were.
 pub fn end_with(core: &mut Core, before: SessionSettings) {
-    crate::variables::apply::all(&mut core.sql.vars, &before);
+    keel_settings::variables::apply::all(&mut core.sql.vars, &before);
     *core.client.settings.lock() = before;
 }
 

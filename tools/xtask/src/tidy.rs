@@ -27,7 +27,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("offline", &["query", "catalog", "storage", "value", "runtime", "base"]),
     ("wire", &["value", "base"]),
     ("tls", &["runtime"]),
-    ("server", &["offline", "query", "tls", "wire", "storage", "sql", "value", "runtime", "base"]),
+    ("settings", &["tls", "context", "storage", "sql", "value", "runtime", "base"]),
+    (
+        "server",
+        &["offline", "query", "settings", "tls", "wire", "storage", "sql", "value", "runtime", "base"],
+    ),
     ("keel", &["server", "runtime", "base", "lab"]),
 ];
 
@@ -35,8 +39,10 @@ const ARROWS: &[(&str, &[&str])] = &[
 const UNSAFE: &[&str] = &["base", "runtime", "storage"];
 
 /// Crates in which the outside world is reached through `keel-runtime` only.
-const SIMULATED: &[&str] =
-    &["storage", "value", "document", "context", "catalog", "sql", "expr", "query", "offline", "tls", "wire"];
+const SIMULATED: &[&str] = &[
+    "storage", "value", "document", "context", "catalog", "sql", "expr", "query", "offline", "tls",
+    "settings", "wire",
+];
 
 /// Marks of what is not finished. In two parts, so that the list does not find itself.
 const UNFINISHED: [&str; 4] =

@@ -32,7 +32,6 @@ mod unix;
 mod weight;
 mod xml;
 
-pub use pattern::flags_of as regex_flags_of;
 pub use sys::SYS_CONFIG;
 
 use std::cell::OnceCell;

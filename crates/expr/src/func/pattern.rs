@@ -76,23 +76,6 @@ fn replace_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     Ok((string_type(REPLACED_OCTETS / u64::from(collation.charset().max_bytes()), collation), true))
 }
 
-/// The words of `default_regex_flags`, and how a pattern says the same. PCRE2 has nothing left that EXTRA would change.
-const FLAGS: &[(&str, &str)] = &[
-    ("DOTALL", "(?s)"),
-    ("DUPNAMES", "(?J)"),
-    ("EXTENDED", "(?x)"),
-    ("EXTENDED_MORE", "(?xx)"),
-    ("MULTILINE", "(?m)"),
-    ("UNGREEDY", "(?U)"),
-];
-
-/// The flags of a value of `default_regex_flags` as the beginning of patterns.
-pub fn flags_of(words: &str) -> String {
-    let said =
-        words.split(',').filter_map(|word| FLAGS.iter().find(|(name, _)| word.eq_ignore_ascii_case(name)));
-    said.map(|(_, flag)| *flag).collect()
-}
-
 fn compile(pattern: &[u8], by: CollationId, flags: &str) -> SqlResult<Regex> {
     let text = std::str::from_utf8(pattern).map_err(|_| errors::regexp_error("pattern is not UTF-8"))?;
     // Verbs such as (*UCP) stand before anything else.

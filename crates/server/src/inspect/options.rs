@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use keel_value::Value;
 
-use crate::variables::value::parse_size;
+use keel_settings::variables::value::parse_size;
 
 /// A size in bytes as options write it: digits and a suffix K, M, G, T, P or E.
 pub fn parse_bytes(text: &str) -> Option<u64> {

@@ -20,7 +20,7 @@ use keel_runtime::time;
 use keel_runtime::wait::WaitEvent;
 use keel_value::DateTime;
 
-use crate::variables::Globals;
+use keel_settings::variables::Globals;
 
 pub use error::Severity;
 pub use expand::expand;
@@ -106,7 +106,7 @@ impl Logs {
     }
 
     /// Takes a changed global variable; others are passed over.
-    pub fn changed(&self, name: &str, setting: &crate::variables::Setting) {
+    pub fn changed(&self, name: &str, setting: &keel_settings::variables::Setting) {
         match name {
             "log_output" => {
                 let words = setting.show();

@@ -9,9 +9,11 @@ mod constraints;
 pub mod deadlocks;
 pub mod engine;
 pub mod locks;
+mod memory;
 pub mod objects;
 pub mod pages;
 pub mod server;
+mod settings;
 mod stats;
 mod sys;
 pub mod system;
@@ -29,8 +31,6 @@ use keel_query::catalog::{ColumnDefault, TableDef};
 use keel_value::temporal::Zone;
 use keel_value::{CollationId, DateTime, Decimal, SqlType, TypeKind, Value};
 
-use crate::memory;
-use crate::options::lines;
 use crate::state::ServerState;
 
 /// Databases that are not in the catalog.
@@ -237,7 +237,7 @@ pub fn rows(view: &View<'_>, table: &TableDef, wanted: Wanted<'_>) -> SqlResult<
         "VIEWS" => views::fill(view, wanted, &mut maker)?,
         "user_variables" => variables::fill(view, &mut maker),
         "KEEL_MEMORY" => memory::fill(view, &mut maker),
-        "KEEL_SETTINGS" => lines::fill(view, &mut maker),
+        "KEEL_SETTINGS" => settings::fill(view, &mut maker),
         "INNODB_TRX" | "INNODB_LOCKS" | "INNODB_LOCK_WAITS" | "KEEL_TRX_STATEMENTS" => {
             locks::fill(view, &mut maker);
         }

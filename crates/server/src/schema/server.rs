@@ -7,8 +7,9 @@ use keel_value::{CollationId, Value};
 
 use super::{RowMaker, View, maybe, number, text, yes_no};
 use crate::secrets::hidden;
+use crate::set;
 use crate::show::status;
-use crate::variables::{Kind, Scope, Setting, VarId, Variable, set, table};
+use keel_settings::variables::{Kind, Scope, Setting, VarId, Variable, table};
 
 /// Makes the rows of one of these tables; others stay empty.
 pub fn fill(view: &View<'_>, rows: &mut RowMaker<'_>) -> SqlResult<()> {
@@ -235,7 +236,7 @@ fn system_variable(
 
 /// What comes of the variable on this server.
 fn comment(variable: &Variable) -> String {
-    use crate::variables::Effect;
+    use keel_settings::variables::Effect;
     match variable.effect {
         Effect::Acts => "Acts as in MariaDB".into(),
         Effect::Chosen(how) => format!("Acts as in MariaDB; without a value automatic: {how}"),
@@ -252,8 +253,8 @@ fn scope_name(scope: Scope) -> &'static str {
     }
 }
 
-fn argument_name(argument: crate::variables::Argument) -> Option<&'static str> {
-    use crate::variables::Argument;
+fn argument_name(argument: keel_settings::variables::Argument) -> Option<&'static str> {
+    use keel_settings::variables::Argument;
     match argument {
         Argument::NoOption => None,
         Argument::Optional => Some("OPTIONAL"),

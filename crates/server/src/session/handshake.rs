@@ -24,7 +24,7 @@ use keel_wire::{packet, reply};
 use super::ClientSession;
 use crate::counters::Counter;
 use crate::service::address_of;
-use crate::variables::{Setting, apply, table};
+use keel_settings::variables::{Setting, apply, table};
 
 /// Where a connection stands.
 pub(super) enum Phase {

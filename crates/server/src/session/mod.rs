@@ -235,9 +235,8 @@ impl ClientSession {
         let interactive = self.core.capabilities.has(keel_wire::capability::Capabilities::INTERACTIVE);
         let in_transaction = self.transaction_timeout();
         self.idles_in_transaction = in_transaction.is_some();
-        let timeout = in_transaction.unwrap_or_else(|| {
-            crate::variables::set::idle_timeout(&self.core.client.settings.lock(), interactive)
-        });
+        let timeout =
+            in_transaction.unwrap_or_else(|| self.core.client.settings.lock().idle_timeout(interactive));
         if timeout != self.idle_timeout {
             self.idle_timeout = timeout;
             conn.set_idle_timeout(Some(timeout));

@@ -1,18 +1,15 @@
 //! What changing a variable does: typed copies in the session that statements read, and switches of the engine.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use keel_base::{SqlResult, errors};
-use keel_query::{AlterAlgorithm, Locale, SessionVars};
+use keel_context::{AlterAlgorithm, Locale, SessionVars};
 use keel_storage::{Durability, Isolation};
 use keel_value::collation::{self, Charset};
 use keel_value::temporal::Utc;
 use keel_value::temporal::named::{self, SharedZone};
 use keel_value::{CollationId, SqlMode};
 
-use super::{SessionSettings, Setting, size};
-use crate::core::Core;
+use super::{SessionSettings, Setting};
 
 /// Variables whose typed copies a new session gets; all names are in the table.
 const COPIED: &[&str] = &[
@@ -106,7 +103,7 @@ pub fn session(vars: &mut SessionVars, name: &str, setting: &Setting) {
         "check_constraint_checks" => vars.check_constraint_checks = setting.is_on(),
         "completion_type" => vars.completion_type = completion_type(setting.as_text()),
         "default_week_format" => vars.default_week_format = setting.as_u64() as u8,
-        "default_regex_flags" => vars.regex_flags = keel_query::regex_flags_of(setting.as_text()).into(),
+        "default_regex_flags" => vars.regex_flags = regex_flags(setting.as_text()).into(),
         "div_precision_increment" => vars.div_precision_increment = setting.as_u64() as u8,
         "explicit_defaults_for_timestamp" => vars.explicit_timestamps = setting.is_on(),
         "foreign_key_checks" => vars.foreign_key_checks = setting.is_on(),
@@ -203,26 +200,22 @@ pub fn durability(flush_log_at_commit: u64) -> Durability {
     }
 }
 
-/// What changing a global value does beyond being kept for later sessions; gives the value that came of it.
-pub fn global(core: &Core, name: &str, setting: Setting) -> SqlResult<Setting> {
-    let engine = &core.state.engine;
-    match name {
-        "innodb_deadlock_detect" => engine.set_deadlock_search(setting.is_on()),
-        "innodb_flush_log_at_trx_commit" => engine
-            .set_durability(durability(setting.as_u64()))
-            .map_err(|error| errors::get_errno(168, error, "InnoDB"))?,
-        "innodb_force_primary_key" => core.state.database().set_force_primary_key(setting.is_on()),
-        "innodb_lock_wait_timeout" => engine.set_lock_wait_timeout(Duration::from_secs(setting.as_u64())),
-        "innodb_online_alter_log_max_size" => core.state.database().set_online_log_max(setting.as_u64()),
-        "innodb_buffer_pool_size" => size::pool(core, setting.as_u64())?,
-        "keel_memory_limit" => return size::limit(core, setting.as_u64()),
-        "thread_pool_size" => {
-            return Err(errors::not_supported_yet("changing thread_pool_size while the server runs"));
-        }
-        "innodb_log_file_size" => size::redo(core, setting.as_u64())?,
-        name => core.state.logs.changed(name, &setting),
-    }
-    Ok(setting)
+/// The words of `default_regex_flags`, and how a pattern says the same. PCRE2 has nothing left that EXTRA would change.
+const REGEX_FLAGS: &[(&str, &str)] = &[
+    ("DOTALL", "(?s)"),
+    ("DUPNAMES", "(?J)"),
+    ("EXTENDED", "(?x)"),
+    ("EXTENDED_MORE", "(?xx)"),
+    ("MULTILINE", "(?m)"),
+    ("UNGREEDY", "(?U)"),
+];
+
+/// The flags of a value of `default_regex_flags` as the beginning of patterns.
+fn regex_flags(words: &str) -> String {
+    let said = words
+        .split(',')
+        .filter_map(|word| REGEX_FLAGS.iter().find(|(name, _)| word.eq_ignore_ascii_case(name)));
+    said.map(|(_, flag)| *flag).collect()
 }
 
 /// The zone of an accepted value of `time_zone`.

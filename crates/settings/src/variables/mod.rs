@@ -1,21 +1,20 @@
-//! System variables: what MariaDB 10.11 calls them, what they hold, and whether they act here.
+//! The system variables of MariaDB 10.11: names, types, values, and their effect in Keel.
 //!
-//! `table.tsv` lists every variable with its scope, type, default, range and words, and says whether it *acts*, is
-//! *automatic* (Keel finds the value itself; some until a value is chosen) or has *no effect*, and why. [`Globals`] holds the global values, as an array that
-//! is replaced when one changes; a session ([`SessionSettings`]) keeps the array of its start, as MariaDB copies globals
-//! into new sessions, and beside it what it changed itself.
+//! `table.tsv` lists every variable with its scope, type, default, range and words. It also says whether the variable
+//! *acts*, is *automatic* (Keel chooses the value; for some only until a value is given) or has *no effect*, and why.
+//! [`Globals`] holds the global values as an array that is replaced at each change. A session ([`SessionSettings`]) keeps
+//! the array of its start, as MariaDB copies global values into new sessions, and a list of its own changes.
 //!
-//! Reading and changing a value by SET lives in [`set`], the effect of a change in [`apply`].
+//! [`accept`] checks the values of SET, [`apply`] copies a session's values into the typed fields that statements read.
 
+pub mod accept;
 pub mod apply;
-mod counters;
+pub mod counters;
 pub mod key_caches;
-pub mod pace;
-pub mod set;
-mod size;
 pub mod value;
 
 use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
 use hashbrown::HashMap;
 use keel_base::{SqlError, errors};
@@ -59,20 +58,20 @@ pub enum Kind {
     Text,
 }
 
-/// What comes of setting a variable.
+/// The effect of setting a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// It does what MariaDB's manual says.
+    /// It acts as MariaDB documents it.
     Acts,
-    /// The same where somebody chose a value; else Keel finds one: how. DEFAULT goes back to that.
+    /// A given value acts as MariaDB documents it; without one Keel chooses, by this rule. DEFAULT returns to the rule.
     Chosen(&'static str),
-    /// Its value is what it shows, whatever is given: why.
+    /// The value cannot change, for this reason; given values are ignored.
     Fixed(&'static str),
-    /// Another value than the default promises what the server does not do: it is refused, for this reason.
+    /// Values other than the default are refused, for this reason: they ask for behaviour that Keel does not have.
     Refused(&'static str),
-    /// Keel does this by itself: how.
+    /// Keel chooses by this rule; given values are shown, and not used.
     Automatic(&'static str),
-    /// Nothing: why.
+    /// None, for this reason.
     None(&'static str),
 }
 
@@ -98,9 +97,9 @@ pub struct Variable {
     pub scope: Scope,
     /// What it holds.
     pub kind: Kind,
-    /// What MariaDB calls that: VARIABLE_TYPE.
+    /// MariaDB's name of the type: VARIABLE_TYPE.
     pub declared: &'static str,
-    /// What it holds where nobody said otherwise.
+    /// The default value.
     pub default: Setting,
     /// DEFAULT_VALUE: what is compiled in, which the start may change; None where nothing is.
     pub compiled_in: Option<String>,
@@ -120,7 +119,7 @@ pub struct Variable {
     pub read_only: bool,
     /// Whether it is an option of the command line.
     pub argument: Argument,
-    /// What comes of it.
+    /// Its effect in Keel.
     pub effect: Effect,
 }
 
@@ -135,7 +134,7 @@ pub const ALIASES: &[(&str, &str)] = &[
     ("tmp_memory_table_size", "tmp_table_size"),
 ];
 
-/// Variables that are to go, and what is there instead.
+/// Deprecated variables, each with its replacement; empty if there is none.
 const DEPRECATED: &[(&str, &str)] = &[
     ("big_tables", ""),
     ("innodb_change_buffering", ""),
@@ -153,7 +152,7 @@ const DEPRECATED: &[(&str, &str)] = &[
     ("wsrep_slave_fk_checks", ""),
 ];
 
-/// What SET warns of, where a variable is to go.
+/// The warning of SET for a deprecated variable.
 pub fn deprecation(variable: &Variable) -> Option<SqlError> {
     let (name, instead) = DEPRECATED.iter().find(|(name, _)| *name == variable.name)?;
     let instead =
@@ -161,7 +160,7 @@ pub fn deprecation(variable: &Variable) -> Option<SqlError> {
     Some(errors::warn_deprecated(format_args!("@@{name}"), instead))
 }
 
-/// The other name of a variable, where it has one.
+/// The other name of a variable, if it has one.
 pub fn alias(name: &str) -> Option<&'static str> {
     ALIASES.iter().find_map(|(a, b)| match name {
         _ if name == *a => Some(*b),
@@ -377,23 +376,24 @@ impl Origin {
 /// The global values.
 pub struct Globals {
     values: RwLock<Settings>,
-    /// Where SET GLOBAL x = DEFAULT goes.
-    /// The values of the start.
+    /// The values at the start.
     started: Settings,
+    /// The values of SET GLOBAL x = DEFAULT.
     defaults: Settings,
-    /// Who gave each value.
+    /// The source of each value.
     origins: RwLock<Vec<Origin>>,
-    /// Those whose values somebody chose.
+    /// Whether each value was given by a user.
     chosen: RwLock<Vec<bool>>,
 }
 
 impl Globals {
-    /// The table's defaults, with what the server was started with.
+    /// The defaults of the table, with the values that the server was started with.
     pub fn new(changed: impl IntoIterator<Item = (VarId, Setting)>) -> Globals {
         Globals::with_defaults(changed, [], [])
     }
 
-    /// The same; `defaults` are other defaults than the table's, `origins` who gave values that are not the table's.
+    /// As [`Globals::new`]; `defaults` override the defaults of the table, `origins` has the source of each value that is not
+    /// a default.
     pub fn with_defaults(
         changed: impl IntoIterator<Item = (VarId, Setting)>,
         defaults: impl IntoIterator<Item = (VarId, Setting)>,
@@ -493,6 +493,12 @@ impl SessionSettings {
     /// One value by its name, which the table must have.
     pub fn named(&self, name: &str) -> &Setting {
         self.get(table().id(name))
+    }
+
+    /// How long the session may be idle: `interactive_timeout` or `wait_timeout`.
+    pub fn idle_timeout(&self, interactive: bool) -> Duration {
+        let name = if interactive { "interactive_timeout" } else { "wait_timeout" };
+        Duration::from_secs(self.named(name).as_u64().max(1))
     }
 
     /// Changes one value; the number of variables bounds what is kept.

@@ -1,13 +1,12 @@
-//! One line for each setting that somebody gave: whether it acts, and if not, why. The start prints them, the error log has them,
-//! and `information_schema.KEEL_SETTINGS` shows the same for every variable, given or not.
+//! One line for each given setting: whether it acts, and if not, the reason. The server writes the lines to the error log
+//! when it starts; `information_schema.KEEL_SETTINGS` shows the same for every variable.
 
 use std::fmt;
 
-use super::past::{self, Past, Was};
-use crate::schema::{RowMaker, View, maybe, text};
+use super::past::{Past, Was};
 use crate::variables::{Effect, Globals, Setting, VarId, Variable, table};
 
-/// A setting as somebody gave it.
+/// A setting as it was given.
 #[derive(Debug, Clone)]
 pub struct Given {
     /// The name as it was written, with underscores.
@@ -49,36 +48,36 @@ pub fn accounts_exist(given: &mut [Given]) {
 
 /// Whether a setting does anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum SettingState {
     /// It does what its value says.
     Acts,
-    /// The server finds the value itself; one that is given is kept and shown, no more.
+    /// The server chooses the value; a given one is shown, and not used.
     Automatic,
-    /// The family has removed it.
+    /// A version of MariaDB or MySQL has removed it.
     Obsolete,
     /// It does nothing here.
     NoEffect,
 }
 
-impl State {
+impl SettingState {
     /// As KEEL_SETTINGS shows it.
     pub fn name(self) -> &'static str {
         match self {
-            State::Acts => "acts",
-            State::Automatic => "automatic",
-            State::Obsolete => "obsolete",
-            State::NoEffect => "no effect",
+            SettingState::Acts => "acts",
+            SettingState::Automatic => "automatic",
+            SettingState::Obsolete => "obsolete",
+            SettingState::NoEffect => "no effect",
         }
     }
 }
 
-/// What is to be said of a variable whose value somebody chose, or nobody.
-pub fn verdict(effect: Effect, chosen: bool) -> (State, &'static str) {
+/// The state of a variable and the reason for it; `chosen` says that a value was given.
+pub fn verdict(effect: Effect, chosen: bool) -> (SettingState, &'static str) {
     match effect {
-        Effect::Acts => (State::Acts, ""),
-        Effect::Chosen(_) if chosen => (State::Acts, ""),
-        Effect::Chosen(how) | Effect::Automatic(how) => (State::Automatic, how),
-        Effect::Fixed(why) | Effect::None(why) | Effect::Refused(why) => (State::NoEffect, why),
+        Effect::Acts => (SettingState::Acts, ""),
+        Effect::Chosen(_) if chosen => (SettingState::Acts, ""),
+        Effect::Chosen(how) | Effect::Automatic(how) => (SettingState::Automatic, how),
+        Effect::Fixed(why) | Effect::None(why) | Effect::Refused(why) => (SettingState::NoEffect, why),
     }
 }
 
@@ -127,8 +126,8 @@ impl Line<'_> {
     fn variable(&self, f: &mut fmt::Formatter<'_>, id: VarId) -> fmt::Result {
         let variable = table().get(id);
         match verdict(variable.effect, true) {
-            (State::Acts, _) => write!(f, "acts, {}", in_force(variable, &self.globals.get(id))),
-            (State::Automatic, how) => write!(f, "automatic, the given value is not used: {how}"),
+            (SettingState::Acts, _) => write!(f, "acts, {}", in_force(variable, &self.globals.get(id))),
+            (SettingState::Automatic, how) => write!(f, "automatic, the given value is not used: {how}"),
             (_, why) => write!(f, "no effect because {why}"),
         }
     }
@@ -153,43 +152,4 @@ pub fn of(given: &[Given], globals: &Globals) -> Vec<String> {
     let is_last = |at: usize| given[at + 1..].iter().all(|later| later.name != given[at].name);
     let last = given.iter().enumerate().filter(|(at, _)| is_last(*at));
     last.map(|(_, given)| Line { given, globals }.to_string()).collect()
-}
-
-/// The rows of `information_schema.KEEL_SETTINGS`.
-pub fn fill(view: &View<'_>, rows: &mut RowMaker<'_>) {
-    let given = view.state.given();
-    for (id, variable) in table().iter() {
-        let sets = |what: What| match what {
-            What::Variable(set) | What::Meant(set, _) => set == id,
-            _ => false,
-        };
-        let given = given.iter().rev().find(|given| sets(given.what));
-        let (state, why) = verdict(variable.effect, view.state.globals.is_chosen(id));
-        let value = (state == State::Acts).then(|| view.state.globals.get(id).show());
-        rows.row([
-            ("NAME", text(variable.name)),
-            ("STATE", text(state.name())),
-            ("VALUE", maybe(value)),
-            ("GIVEN", maybe(given.map(|given| given.value.as_deref().unwrap_or("")))),
-            ("GIVEN_IN", maybe(given.map(|given| &given.place))),
-            ("WHY", text(why)),
-        ]);
-    }
-    for past in past::iter() {
-        let is_it = |what: What| matches!(what, What::Past(other) if other.name == past.name);
-        let given = given.iter().rev().find(|given| is_it(given.what));
-        let (state, why) = match past.was {
-            Was::Obsolete(version) => (State::Obsolete, format!("since {version}: {}", past.why)),
-            Was::Foreign(version) => (State::NoEffect, format!("{} (a name of {version})", past.why)),
-            Was::Idle | Was::Refused(_) => (State::NoEffect, past.why.into()),
-            Was::Renamed(_) | Was::Misspelt => continue,
-        };
-        rows.row([
-            ("NAME", text(past.name)),
-            ("STATE", text(state.name())),
-            ("GIVEN", maybe(given.map(|given| given.value.as_deref().unwrap_or("")))),
-            ("GIVEN_IN", maybe(given.map(|given| &given.place))),
-            ("WHY", text(why)),
-        ]);
-    }
 }

@@ -7,7 +7,8 @@
 
 use keel_base::{Level, Warning};
 
-use super::{Setting, table};
+use keel_settings::variables::{Setting, table};
+
 use crate::core::Core;
 use crate::state::ServerState;
 

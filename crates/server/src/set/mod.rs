@@ -2,23 +2,29 @@
 
 use std::time::Duration;
 
-use keel_base::{Level, SqlError, SqlResult, Warning, errors};
-use keel_query::Locale;
+use keel_base::{Level, SqlResult, Warning, errors};
+use keel_settings::variables::accept::{
+    self, check_names, check_scope, is_fixed_in_sessions, refuse_promise, variable_of,
+};
+use keel_settings::variables::value::{self, Accepted, merge_flags, shown};
+use keel_settings::variables::{
+    Effect, Kind, OF_WORDS, Scope, SessionSettings, Setting, VarId, Variable, alias, apply, counters,
+    deprecation, key_caches, table, with_word,
+};
 use keel_sql::ast::{self, Expr, SetItem, VarScope};
 use keel_storage::Isolation;
 use keel_value::collation::{self, Charset};
-use keel_value::temporal::named;
 use keel_value::types::Class;
 use keel_value::{CollationId, Decimal, Value, convert};
 
-use super::value::{self, Accepted, merge_flags, shown};
-use super::{
-    Effect, Kind, OF_WORDS, Scope, SessionSettings, Setting, VarId, Variable, alias, apply, counters,
-    deprecation, key_caches, pace, size, table, with_word,
-};
 use crate::core::{Core, Evaluated};
 use crate::logs::can_be_log;
 use crate::privileges;
+
+mod pace;
+mod size;
+
+pub use pace::apply as apply_pace;
 
 /// A change that has been checked.
 enum Change {
@@ -152,97 +158,6 @@ fn check_limit_of_start(core: &Core, variable: &Variable, global: bool) -> SqlRe
     }
 }
 
-/// 1235 for a value that promises what the server does not do.
-fn refuse_promise(variable: &Variable, setting: &Setting) -> SqlResult<()> {
-    match variable.refusal(setting) {
-        Some(why) => {
-            let what = format!("{}={}: {why}", variable.name, setting.show());
-            Err(errors::not_supported_yet(what))
-        }
-        None => Ok(()),
-    }
-}
-
-/// Variables that SET STATEMENT does not set.
-const NOT_FOR_STATEMENTS: &[&str] = &[
-    "autocommit",
-    "character_set_client",
-    "character_set_connection",
-    "character_set_filesystem",
-    "collation_connection",
-    "interactive_timeout",
-    "profiling",
-    "profiling_history_size",
-    "query_cache_type",
-    "skip_replication",
-    "sql_log_off",
-    "tx_isolation",
-    "wait_timeout",
-];
-
-/// The variable that an item of SET names.
-fn variable_of(instance: Option<&str>, name: &str) -> SqlResult<VarId> {
-    match instance {
-        Some(instance) => key_caches::find(instance, name),
-        None => table().find(name).ok_or_else(|| errors::unknown_system_variable(name)),
-    }
-}
-
-/// Checks the names of variables, character sets and collations, before any value is worked out.
-pub fn check_names(items: &[SetItem]) -> SqlResult<()> {
-    let charset = |name: &str| Charset::by_name(name).ok_or_else(|| errors::unknown_character_set(name));
-    items.iter().try_for_each(|item| match item {
-        SetItem::SysVar { instance, name, .. } => variable_of(instance.as_deref(), name).map(|_| ()),
-        SetItem::Charset(Some(name)) => charset(name).map(|_| ()),
-        SetItem::Names { charset: Some(name), collation } => match (charset(name)?, collation) {
-            (found, Some(collation)) => collation::named_of(collation, found).map(|_| ()),
-            _ => Ok(()),
-        },
-        _ => Ok(()),
-    })
-}
-
-/// Checks that the items may set their variables as they ask, globally or in the session.
-pub fn check_scopes(items: &[SetItem]) -> SqlResult<()> {
-    items.iter().try_for_each(|item| match item {
-        SetItem::SysVar { scope, instance, name, .. } => {
-            check_scope(table().get(variable_of(instance.as_deref(), name)?), *scope).map(|_| ())
-        }
-        _ => Ok(()),
-    })
-}
-
-/// Refuses what SET STATEMENT does not take: unknown variables (1193), values that read tables (1970), and some variables
-/// (1971).
-pub fn check_for_statement(items: &[SetItem]) -> SqlResult<()> {
-    check_names(items)?;
-    let reads = |item: &SetItem| match item {
-        SetItem::SysVar { value: Some(value), .. } => value.reads_tables() || value.has_sequence(),
-        _ => false,
-    };
-    if items.iter().any(reads) {
-        return Err(errors::subqueries_not_supported("SET STATEMENT"));
-    }
-    let refused = items.iter().find_map(|item| match item {
-        SetItem::SysVar { name, .. } => NOT_FOR_STATEMENTS.iter().find(|n| n.eq_ignore_ascii_case(name)),
-        _ => None,
-    });
-    refused.map_or(Ok(()), |name| Err(errors::set_statement_not_supported(*name)))
-}
-
-/// Whether the global value is meant.
-fn check_scope(variable: &Variable, scope: VarScope) -> SqlResult<bool> {
-    if variable.read_only {
-        return Err(errors::incorrect_global_local_var(variable.name, "read only"));
-    }
-    match (variable.scope, scope) {
-        (Scope::Global, VarScope::Global) | (Scope::Session, VarScope::Global) => Ok(true),
-        (Scope::SessionOnly, VarScope::Global) => Err(errors::local_variable(variable.name)),
-        (Scope::Global, _) => Err(errors::global_variable(variable.name)),
-        (Scope::Session | Scope::SessionOnly, _) => Ok(false),
-    }
-}
-
 /// A bare word is its own text; 1232 for one with a table.
 fn evaluate(core: &mut Core, variable: &Variable, expr: &Expr, params: &[Value]) -> SqlResult<Value> {
     match expr {
@@ -330,33 +245,11 @@ fn report_truncation(core: &mut Core, variable: &Variable, from: Option<String>)
     Ok(())
 }
 
-/// Variables of which a session keeps the value that it began with.
-fn is_fixed_in_sessions(name: &str) -> bool {
-    ["max_allowed_packet", "net_buffer_length", "max_user_connections"].contains(&name)
-}
-
 /// The value that the variable would take.
 fn check_value(core: &Core, id: VarId, global: bool, value: &Value) -> SqlResult<Accepted> {
     let variable = table().get(id);
     let name = variable.name;
     match name {
-        _ if name.starts_with("character_set_") => charset_setting(variable, value).map(Accepted::exactly),
-        _ if name.starts_with("collation_") => collation_setting(variable, value).map(Accepted::exactly),
-        "time_zone" => zone_setting(variable, value).map(Accepted::exactly),
-        "tx_isolation" | "tx_read_only" if !global && core.sql.in_transaction() => {
-            value::accept(variable, value)
-        }
-        "default_storage_engine"
-        | "storage_engine"
-        | "default_tmp_storage_engine"
-        | "enforce_storage_engine" => engine_setting(variable, value).map(Accepted::exactly),
-        "sql_mode" => {
-            let accepted = value::accept(variable, value)?;
-            let mode = keel_value::SqlMode::parse(accepted.setting.as_text())
-                .map_err(|word| errors::wrong_value_for_var(name, word))?;
-            Ok(Accepted::exactly(Setting::text(&mode.to_text())))
-        }
-        "lc_messages" | "lc_time_names" => locale_setting(variable, value).map(Accepted::exactly),
         _ if !global && is_fixed_in_sessions(name) => {
             value::accept(variable, value)?;
             Err(errors::variable_is_readonly("SESSION", name, "GLOBAL"))
@@ -376,15 +269,6 @@ fn check_value(core: &Core, id: VarId, global: bool, value: &Value) -> SqlResult
             core.state.database().check_set_read_only(&core.sql)?;
             Ok(accepted)
         }
-        "log_output" if matches!(value, Value::Int(0) | Value::UInt(0)) => {
-            Err(errors::wrong_value_for_var(name, "0"))
-        }
-        "log_output" | "ft_boolean_syntax" if matches!(value, Value::Bytes(text) if text.is_empty()) => {
-            Err(errors::wrong_value_for_var(name, ""))
-        }
-        "default_master_connection" | "ft_boolean_syntax" if value.is_null() => {
-            Err(errors::wrong_value_for_var(name, "NULL"))
-        }
         "query_cache_type" if !global => {
             let accepted = value::accept(variable, value)?;
             let is_off = |setting: &Setting| setting.as_text() == "OFF";
@@ -393,45 +277,9 @@ fn check_value(core: &Core, id: VarId, global: bool, value: &Value) -> SqlResult
                 false => Ok(accepted),
             }
         }
-        // Columns and pages are compressed by zlib alone, and nothing is encrypted.
-        "innodb_compression_algorithm" => {
-            let accepted = value::accept(variable, value)?;
-            match accepted.setting.as_text() {
-                "none" | "zlib" => Ok(accepted),
-                other => Err(errors::wrong_value_for_var(name, other)),
-            }
-        }
-        "innodb_encrypt_tables" => {
-            let accepted = value::accept(variable, value)?;
-            match accepted.setting.as_text() {
-                "OFF" => Ok(accepted),
-                _ => Err(errors::wrong_value_for_var(name, shown(value))),
-            }
-        }
-        // What they ask for is over when SET ends.
-        "innodb_buffer_pool_dump_now" | "innodb_buffer_pool_load_now" | "innodb_buffer_pool_load_abort" => {
-            value::accept(variable, value)?;
-            Ok(Accepted::exactly(Setting::Bool(false)))
-        }
-        "replicate_do_table"
-        | "replicate_ignore_table"
-        | "replicate_wild_do_table"
-        | "replicate_wild_ignore_table"
-        | "replicate_rewrite_db" => {
-            let accepted = value::accept(variable, value)?;
-            let mark = if name == "replicate_rewrite_db" { "->" } else { "." };
-            let mut rules = accepted.setting.as_text().split(',').filter(|rule| !rule.trim().is_empty());
-            match rules.all(|rule| rule.contains(mark)) {
-                true => Ok(accepted),
-                false => Err(errors::wrong_arguments("SET")),
-            }
-        }
-        "innodb_buffer_pool_size" => size::accept_pool(variable, value),
-        "keel_memory_limit" => size::accept_limit(variable, value),
         _ if counters::are_named_by(name) => {
             counters::accept(variable, value, core.state.globals.get(id).clone())
         }
-        "session_track_system_variables" => tracked_setting(variable, value).map(Accepted::exactly),
         _ if variable.kind == Kind::Flags => {
             let accepted = value::accept(variable, value)?;
             let old =
@@ -443,123 +291,8 @@ fn check_value(core: &Core, id: VarId, global: bool, value: &Value) -> SqlResult
             }
             Ok(Accepted::exactly(merged))
         }
-        _ => value::accept(variable, value),
+        _ => accept::accept(variable, value),
     }
-}
-
-fn charset_of(value: &Value) -> SqlResult<Charset> {
-    let found = match value {
-        Value::Int(id) => by_number(u64::try_from(*id).unwrap_or(0)),
-        Value::UInt(id) => by_number(*id),
-        Value::Bytes(bytes) => Charset::by_name(&String::from_utf8_lossy(bytes)),
-        _ => None,
-    };
-    found.ok_or_else(|| errors::unknown_character_set(shown(value)))
-}
-
-fn by_number(id: u64) -> Option<Charset> {
-    collation::all().iter().find(|c| u64::from(c.0) == id).map(|c| c.charset())
-}
-
-/// Character sets that no client can use, since their characters have zero bytes.
-const NOT_FOR_CLIENTS: &[&[u8]] = &[b"ucs2", b"utf16", b"utf16le", b"utf32"];
-
-fn charset_setting(variable: &Variable, value: &Value) -> SqlResult<Setting> {
-    match value {
-        Value::Null if variable.name == "character_set_results" => return Ok(Setting::Null),
-        Value::Null => return Err(errors::wrong_value_for_var(variable.name, "NULL")),
-        // It encodes names of files alone.
-        Value::Bytes(name) if name.eq_ignore_ascii_case(b"filename") => match variable.name {
-            "character_set_filesystem" => return Ok(Setting::text("filename")),
-            "character_set_client" => return Err(errors::wrong_value_for_var(variable.name, shown(value))),
-            _ => {}
-        },
-        Value::Bytes(name) if NOT_FOR_CLIENTS.contains(&name.to_ascii_lowercase().as_slice()) => {
-            return Err(errors::wrong_value_for_var(variable.name, shown(value)));
-        }
-        Value::Int(_) | Value::UInt(_) | Value::Bytes(_) => {}
-        _ => return Err(errors::wrong_type_for_var(variable.name)),
-    }
-    Ok(Setting::text(charset_of(value)?.name()))
-}
-
-fn collation_setting(variable: &Variable, value: &Value) -> SqlResult<Setting> {
-    let found = match value {
-        Value::Null => return Err(errors::wrong_value_for_var(variable.name, "NULL")),
-        Value::Int(id) => collation::all().iter().find(|c| i64::from(c.0) == *id).copied(),
-        Value::UInt(id) => collation::all().iter().find(|c| u64::from(c.0) == *id).copied(),
-        Value::Bytes(bytes) => collation::by_name(&String::from_utf8_lossy(bytes)),
-        _ => return Err(errors::wrong_type_for_var(variable.name)),
-    };
-    let found = found.ok_or_else(|| errors::unknown_collation(shown(value)))?;
-    Ok(Setting::text(found.name()))
-}
-
-/// Names of variables with commas between, or `*`.
-fn tracked_setting(variable: &Variable, value: &Value) -> SqlResult<Setting> {
-    let Value::Bytes(_) = value else { return Err(no_text(variable, value)) };
-    let text = shown(value);
-    let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
-    let mut found = Vec::new();
-    if text.trim() == "*" {
-        return Ok(Setting::text("*"));
-    }
-    for name in names {
-        let id = table().find(name).ok_or_else(|| errors::unknown_system_variable(name))?;
-        found.push(table().get(id).name);
-    }
-    // Each variable once, in the order of their names.
-    found.sort_unstable();
-    found.dedup();
-    Ok(Setting::text(&found.join(",")))
-}
-
-/// 1231 for NULL, 1232 for what is no text either.
-fn no_text(variable: &Variable, value: &Value) -> SqlError {
-    match value {
-        Value::Null => errors::wrong_value_for_var(variable.name, "NULL"),
-        _ => errors::wrong_type_for_var(variable.name),
-    }
-}
-
-fn zone_setting(variable: &Variable, value: &Value) -> SqlResult<Setting> {
-    let Value::Bytes(_) = value else { return Err(no_text(variable, value)) };
-    let text = shown(value);
-    let (name, _) = named::find(&text).ok_or_else(|| errors::unknown_time_zone(&text))?;
-    Ok(Setting::text(&name))
-}
-
-fn engine_setting(variable: &Variable, value: &Value) -> SqlResult<Setting> {
-    const OTHERS: &[&str] = &["MyISAM", "Aria", "MEMORY", "CSV", "MRG_MyISAM"];
-    match value {
-        Value::Null if variable.name == "default_storage_engine" || variable.name == "storage_engine" => {
-            return Err(errors::wrong_value_for_var(variable.name, "NULL"));
-        }
-        Value::Null => return Ok(Setting::Null),
-        Value::Bytes(_) => {}
-        _ => return Err(errors::wrong_type_for_var(variable.name)),
-    }
-    let name = shown(value);
-    if name.eq_ignore_ascii_case("innodb") {
-        return Ok(Setting::text("InnoDB"));
-    }
-    match OTHERS.iter().find(|known| known.eq_ignore_ascii_case(&name)) {
-        Some(_) if variable.name == "enforce_storage_engine" => Err(errors::unknown_storage_engine(name)),
-        Some(known) => Ok(Setting::text(known)),
-        None => Err(errors::unknown_storage_engine(name)),
-    }
-}
-
-/// Messages are English whatever is asked for; names that have the form of a locale are kept.
-fn locale_setting(variable: &Variable, value: &Value) -> SqlResult<Setting> {
-    let found = match value {
-        Value::Bytes(_) => Locale::by_name(&shown(value)),
-        Value::Int(number) => u64::try_from(*number).ok().and_then(Locale::by_number),
-        Value::UInt(number) => Locale::by_number(*number),
-        Value::Null => return Err(errors::wrong_value_for_var(variable.name, "NULL")),
-        _ => return Err(errors::wrong_type_for_var(variable.name)),
-    };
-    found.map(|locale| Setting::text(locale.name)).ok_or_else(|| errors::unknown_locale(shown(value)))
 }
 
 /// Variables that change together: a character set and its collation, a name and its alias.
@@ -754,13 +487,35 @@ fn perform(core: &mut Core, change: Change) -> SqlResult<()> {
                 state.database().set_read_only(&mut core.sql, setting.is_on())?;
             }
             let _in_order = in_order.map(|lock| lock.lock());
-            let setting = apply::global(core, variable.name, setting)?;
+            let setting = apply_global(core, variable.name, setting)?;
             core.state.globals.set(id, setting);
             choose(core, id, true);
         }
         Change::System { id, global: false, setting } => perform_session(core, id, setting)?,
     }
     Ok(())
+}
+
+/// What changing a global value does beyond being kept for later sessions; gives the value that came of it.
+fn apply_global(core: &Core, name: &str, setting: Setting) -> SqlResult<Setting> {
+    let engine = &core.state.engine;
+    match name {
+        "innodb_deadlock_detect" => engine.set_deadlock_search(setting.is_on()),
+        "innodb_flush_log_at_trx_commit" => engine
+            .set_durability(apply::durability(setting.as_u64()))
+            .map_err(|error| errors::get_errno(168, error, "InnoDB"))?,
+        "innodb_force_primary_key" => core.state.database().set_force_primary_key(setting.is_on()),
+        "innodb_lock_wait_timeout" => engine.set_lock_wait_timeout(Duration::from_secs(setting.as_u64())),
+        "innodb_online_alter_log_max_size" => core.state.database().set_online_log_max(setting.as_u64()),
+        "innodb_buffer_pool_size" => size::pool(core, setting.as_u64())?,
+        "keel_memory_limit" => return size::limit(core, setting.as_u64()),
+        "thread_pool_size" => {
+            return Err(errors::not_supported_yet("changing thread_pool_size while the server runs"));
+        }
+        "innodb_log_file_size" => size::redo(core, setting.as_u64())?,
+        name => core.state.logs.changed(name, &setting),
+    }
+    Ok(setting)
 }
 
 /// Notes whether somebody chose a global value; what follows from that alone.
@@ -832,10 +587,4 @@ pub fn read(
         "character_set_database" => Setting::text(session.vars.database_collation.charset().name()),
         _ => settings.get(id).clone(),
     }
-}
-
-/// How long a session may be idle.
-pub fn idle_timeout(settings: &SessionSettings, interactive: bool) -> Duration {
-    let name = if interactive { "interactive_timeout" } else { "wait_timeout" };
-    Duration::from_secs(settings.named(name).as_u64().max(1))
 }

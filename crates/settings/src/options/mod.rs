@@ -15,7 +15,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use keel_query::Locale;
+use keel_context::Locale;
 use keel_runtime::fs::Fault;
 use keel_runtime::net::Address;
 use keel_runtime::{ReactorChoice, system};
@@ -24,8 +24,8 @@ use keel_storage::EngineConfig;
 use self::file::Pair;
 use self::lines::{Given, What};
 use self::past::{Past, Was};
-use crate::memory::{self, Budget};
-use crate::service::descriptors_kept;
+use crate::budget::{self, Budget};
+use crate::descriptors::descriptors_kept;
 use crate::variables::{
     Argument, Globals, Kind, OF_WORDS, Origin, Setting, VarId, alias, apply, table, value, with_word,
 };
@@ -548,8 +548,8 @@ impl Options {
     /// All memory that the server may use: what was asked for, as far as it is there, else a share of what there is.
     pub fn memory_limit(&self) -> u64 {
         match self.number("keel_memory_limit") {
-            0 => memory::default_limit(),
-            asked => memory::possible_limit(asked),
+            0 => budget::default_limit(),
+            asked => budget::possible_limit(asked),
         }
     }
 

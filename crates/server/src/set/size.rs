@@ -3,39 +3,12 @@
 use keel_base::{SqlError, SqlResult, errors};
 use keel_query::InterruptState;
 use keel_runtime::system;
+use keel_settings::budget;
+use keel_settings::variables::Setting;
 use keel_storage::Error;
 use keel_storage::fault::StoreError;
-use keel_value::Value;
 
-use super::Variable;
-use super::value::{self, Accepted};
 use crate::core::Core;
-use crate::memory;
-use crate::variables::Setting;
-
-/// The least pool that SET takes, as in MariaDB with pages of 16 KiB.
-const POOL_BYTES_MIN: u64 = 6 << 20;
-
-/// The size that a pool is asked to have: whole mebibytes.
-pub fn accept_pool(variable: &Variable, value: &Value) -> SqlResult<Accepted> {
-    let mut accepted = value::accept(variable, value)?;
-    if accepted.setting.as_u64() < POOL_BYTES_MIN {
-        accepted =
-            Accepted { setting: Setting::UInt(POOL_BYTES_MIN), truncated_from: Some(value::shown(value)) };
-    }
-    Ok(accepted)
-}
-
-/// The memory that the server is asked to make do with: 0 for its share, or no more than there is.
-pub fn accept_limit(variable: &Variable, value: &Value) -> SqlResult<Accepted> {
-    let accepted = value::accept(variable, value)?;
-    let asked = accepted.setting.as_u64();
-    if matches!(value, Value::Int(0) | Value::UInt(0)) || memory::possible_limit(asked) == asked {
-        return Ok(accepted);
-    }
-    let setting = Setting::UInt(memory::possible_limit(asked));
-    Ok(Accepted { setting, truncated_from: Some(value::shown(value)) })
-}
 
 /// Gives the pool so many octets; the statement waits until it has them, or has given back what is beyond.
 pub fn pool(core: &Core, bytes: u64) -> SqlResult<()> {
@@ -57,7 +30,7 @@ pub fn pool(core: &Core, bytes: u64) -> SqlResult<()> {
 
 /// Gives the server so many octets in all, or with 0 its share of what there is; the pool follows where nobody chose its size.
 pub fn limit(core: &Core, bytes: u64) -> SqlResult<Setting> {
-    let bytes = if bytes == 0 { memory::default_limit() } else { bytes };
+    let bytes = if bytes == 0 { budget::default_limit() } else { bytes };
     core.state.keeper.change(&core.state, Some(bytes), None);
     Ok(Setting::UInt(bytes))
 }
