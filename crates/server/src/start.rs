@@ -19,13 +19,13 @@ use keel_storage::Engine;
 
 use crate::folder::{self, FolderLock};
 use crate::host::ServerHost;
-use crate::logs::{Logs, Severity};
 use crate::memory::{self, Keeper};
 use crate::monitor::deadlocks::Watch;
 use crate::service::{SqlService, connections_max};
 use crate::session::init_file;
 use crate::set;
 use crate::state::{ServerState, VERSION};
+use keel_logs::{Logs, Severity};
 use keel_settings::budget::Budget;
 use keel_settings::options::{Initial, OptionError, Options, lines};
 use keel_settings::variables::{Setting, table};

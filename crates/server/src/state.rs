@@ -14,7 +14,6 @@ use keel_value::Value;
 use parking_lot::Mutex;
 
 use crate::counters::Counters;
-use crate::logs::Logs;
 use crate::memory::Keeper;
 use crate::monitor::deadlocks::Deadlocks;
 use crate::monitor::figures::LastReport;
@@ -25,6 +24,7 @@ use crate::registry::Registry;
 use crate::session::digests::Digests;
 use crate::timeouts::Timeouts;
 use crate::usage::Usage;
+use keel_logs::Logs;
 use keel_settings::options::lines::Given;
 use keel_settings::variables::Globals;
 use keel_settings::variables::key_caches::KeyCaches;

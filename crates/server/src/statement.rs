@@ -18,13 +18,13 @@ use keel_wire::capability::Capabilities;
 use crate::core::{Core, Evaluated};
 use crate::counters::Counter;
 use crate::kill;
-use crate::logs::{self, Which};
 use crate::marks::with_marks;
 use crate::prepared::{Prepared, Source};
 use crate::privileges;
 use crate::set;
 use crate::show::explain::Asked;
 use crate::show::{self, Rows};
+use keel_logs::Which;
 use keel_settings::variables::{SessionSettings, accept};
 
 /// What a statement of the server comes to.
@@ -521,7 +521,7 @@ pub fn end_with(core: &mut Core, before: SessionSettings) {
 pub fn truncate_log(core: &mut Core, statement: &Statement) -> SqlResult<bool> {
     let Statement::Truncate { table, .. } = statement else { return Ok(false) };
     let schema = table.db.as_deref().or(core.sql.database.as_deref());
-    if schema != Some(crate::schema::MYSQL) || !logs::tables::NAMES.contains(&&*table.name) {
+    if schema != Some(crate::schema::MYSQL) || !keel_logs::tables::NAMES.contains(&&*table.name) {
         return Ok(false);
     }
     see::expired(&core.sql)?;

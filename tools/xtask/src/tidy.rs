@@ -28,9 +28,13 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("wire", &["value", "base"]),
     ("tls", &["runtime"]),
     ("settings", &["tls", "context", "storage", "sql", "value", "runtime", "base"]),
+    ("logs", &["settings", "context", "value", "runtime", "base"]),
     (
         "server",
-        &["offline", "query", "settings", "tls", "wire", "storage", "sql", "value", "runtime", "base"],
+        &[
+            "offline", "query", "logs", "settings", "tls", "wire", "storage", "sql", "value", "runtime",
+            "base",
+        ],
     ),
     ("keel", &["server", "runtime", "base", "lab"]),
 ];
@@ -41,7 +45,7 @@ const UNSAFE: &[&str] = &["base", "runtime", "storage"];
 /// Crates in which the outside world is reached through `keel-runtime` only.
 const SIMULATED: &[&str] = &[
     "storage", "value", "document", "context", "catalog", "sql", "expr", "query", "offline", "tls",
-    "settings", "wire",
+    "settings", "logs", "wire",
 ];
 
 /// Marks of what is not finished. In two parts, so that the list does not find itself.

@@ -16,8 +16,8 @@ use super::names::LockText;
 use super::text;
 use super::transactions::{self, Session};
 use crate::registry::{Activity, Client};
-use crate::secrets::{hidden, hidden_values};
 use crate::state::ServerState;
+use keel_logs::secrets::{hidden, hidden_values};
 
 /// Deadlocks that are kept.
 pub const DEADLOCKS_MAX: usize = 10_000;

@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 use super::history::{TEXT_BYTES_MAX, beginning};
 use super::transactions::Session;
 use crate::registry::Client;
-use crate::secrets::hidden;
 use crate::state::ServerState;
+use keel_logs::secrets::hidden;
 
 /// Words before what failed, in errors 1451 and 1452.
 const FAILS: &str = "a foreign key constraint fails (";

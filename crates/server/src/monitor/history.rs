@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::secrets::{hidden, hidden_values};
+use keel_logs::secrets::{hidden, hidden_values};
 use keel_runtime::time::Instant;
 use keel_value::{SqlType, TypeKind, Value, convert};
 

@@ -10,9 +10,9 @@ use keel_storage::{Engine, Isolation, TrxInfo, Who};
 use super::history::beginning;
 use crate::counters::Counter;
 use crate::registry::{Activity, Client};
-use crate::secrets::hidden;
 use crate::show::admin::state_of;
 use crate::state::ServerState;
+use keel_logs::secrets::hidden;
 
 /// Most transactions that nobody owns which are shown.
 const ORPHANS_MAX: usize = 1000;

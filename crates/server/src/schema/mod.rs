@@ -9,6 +9,7 @@ mod constraints;
 pub mod deadlocks;
 pub mod engine;
 pub mod locks;
+mod log_tables;
 mod memory;
 pub mod objects;
 pub mod pages;
@@ -203,7 +204,7 @@ pub fn rows(view: &View<'_>, table: &TableDef, wanted: Wanted<'_>) -> SqlResult<
     match &*table.schema {
         MYSQL => {
             let known = zones::fill(&mut maker)
-                || crate::logs::tables::fill(view, &mut maker)
+                || log_tables::fill(view, &mut maker)
                 || stats::fill(view, &mut maker);
             if !known {
                 accounts::fill_mysql(view, table, &mut maker);

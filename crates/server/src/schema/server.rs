@@ -6,9 +6,9 @@ use keel_value::collation::{self, Charset};
 use keel_value::{CollationId, Value};
 
 use super::{RowMaker, View, maybe, number, text, yes_no};
-use crate::secrets::hidden;
 use crate::set;
 use crate::show::status;
+use keel_logs::secrets::hidden;
 use keel_settings::variables::{Kind, Scope, Setting, VarId, Variable, table};
 
 /// Makes the rows of one of these tables; others stay empty.

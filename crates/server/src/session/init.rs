@@ -12,7 +12,7 @@ use super::ClientSession;
 use super::execute::trim_end;
 use super::logging::Text;
 use crate::counters::Counter;
-use crate::logs::{self, Severity};
+use keel_logs::Severity;
 
 /// The reason in error 1184.
 const REASON: &str = "init_connect command failed";
@@ -85,7 +85,7 @@ impl ClientSession {
         let aborting = self.aborting_error();
         let logs = &self.core.state.logs;
         for text in [&aborting.message, &error.message] {
-            logs.error_above(0, Severity::Warning, id, &logs::one_line(text));
+            logs.error_above(0, Severity::Warning, id, &keel_logs::one_line(text));
         }
         self.core.count(Counter::AbortedClients, 1);
         self.dismissed = true;

@@ -17,10 +17,10 @@ use keel_value::Value;
 
 use super::execute::{NESTING_MAX, execute};
 use crate::core::Core;
-use crate::logs::{self, Severity};
 use crate::prepared::Source;
 use crate::service::SqlService;
 use crate::statement::{self, Outcome};
+use keel_logs::Severity;
 
 /// Bytes of a statement.
 const STATEMENT_BYTES_MAX: usize = 60_000;
@@ -42,7 +42,7 @@ pub(crate) fn run(service: &SqlService, path: &Path) -> io::Result<()> {
     let result = run_texts(&mut core, &mut texts);
     if let Err(error) = result {
         let text = format!("{}: ERROR {}: {}", path.display(), error.code, error.message);
-        core.state.logs.error(Severity::Error, 0, &logs::one_line(&text));
+        core.state.logs.error(Severity::Error, 0, &keel_logs::one_line(&text));
     }
     core.close();
     Ok(())

@@ -8,7 +8,7 @@ use keel_value::Value;
 
 use super::ClientSession;
 use crate::counters::Counter;
-use crate::logs::{self, GENERAL, SLOW, Severity, SlowRecord, Who};
+use keel_logs::{GENERAL, SLOW, Severity, SlowRecord, Who};
 
 /// What a statement that has ended leaves for the slow log.
 #[derive(Debug, Default, Clone, Copy)]
@@ -77,14 +77,14 @@ impl ClientSession {
             Peer::Tcp(address) => address.ip().to_canonical().to_string(),
         };
         let text = format!("{}[{}] @ {} [{address}]", sql.access.user, sql.user, sql.client_host);
-        logs::one_line(&text).into_owned()
+        keel_logs::one_line(&text).into_owned()
     }
 
     fn text_of(&mut self, text: &Text<'_>) -> Vec<u8> {
         match text {
             Text::Plain(text) => text.to_vec(),
             Text::Prepared(number, values) => match self.core.statements.get(*number) {
-                Some(prepared) => logs::expand(&prepared.text, values),
+                Some(prepared) => keel_logs::expand(&prepared.text, values),
                 None => Vec::new(),
             },
         }
@@ -182,7 +182,7 @@ impl ClientSession {
             rows_affected: tally.rows_affected,
             bytes_sent: sent.saturating_sub(tally.bytes_before),
             database: sql.database.as_deref().unwrap_or(""),
-            text: &crate::secrets::hidden(&text),
+            text: &keel_logs::secrets::hidden(&text),
             plan: tells("query_plan").then_some(tally.plan),
             warnings: &warnings[..warnings.len().min(warnings_max)],
         };
@@ -203,15 +203,15 @@ impl ClientSession {
         };
         let database = sql.database.as_deref().unwrap_or("");
         let text = format!("{}@{} on {database} using {by}", sql.user, sql.client_host);
-        self.log_command(conn, command, logs::one_line(&text).as_bytes());
+        self.log_command(conn, command, keel_logs::one_line(&text).as_bytes());
     }
 
     /// A client that was refused, in the general log and the error log.
     pub(super) fn log_refusal(&self, conn: &Connection, error: &SqlError) {
-        self.log_command(conn, "Connect", logs::one_line(&error.message).as_bytes());
+        self.log_command(conn, "Connect", keel_logs::one_line(&error.message).as_bytes());
         if matches!(error.code, code::ACCESS_DENIED | code::ACCESS_DENIED_NO_PASSWORD) {
             let logs = &self.core.state.logs;
-            logs.error_above(1, Severity::Warning, self.core.client.id, &logs::one_line(&error.message));
+            logs.error_above(1, Severity::Warning, self.core.client.id, &keel_logs::one_line(&error.message));
         }
     }
 
@@ -228,7 +228,7 @@ impl ClientSession {
         let database = sql.database.as_deref().unwrap_or("unconnected");
         let text =
             format!("Aborted connection {id} to db: '{database}' user: '{user}' host: '{host}' ({reason})");
-        self.core.state.logs.error_above(level, Severity::Warning, id, &logs::one_line(&text));
+        self.core.state.logs.error_above(level, Severity::Warning, id, &keel_logs::one_line(&text));
     }
 }
 

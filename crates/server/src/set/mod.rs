@@ -18,8 +18,8 @@ use keel_value::types::Class;
 use keel_value::{CollationId, Decimal, Value, convert};
 
 use crate::core::{Core, Evaluated};
-use crate::logs::can_be_log;
 use crate::privileges;
+use keel_logs::can_be_log;
 
 mod pace;
 mod size;

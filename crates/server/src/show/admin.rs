@@ -16,7 +16,7 @@ use crate::monitor;
 use crate::privileges;
 use crate::registry::Activity;
 use crate::schema::{self, View, maybe, number, text};
-use crate::secrets::hidden;
+use keel_logs::secrets::hidden;
 
 /// Columns of SHOW ENGINES.
 pub const ENGINES: &[(&str, &str)] = &[

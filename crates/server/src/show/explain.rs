@@ -13,7 +13,7 @@ use super::{Rows, varchar};
 use crate::core::Core;
 use crate::kill::id_of;
 use crate::privileges;
-use crate::secrets::hidden;
+use keel_logs::secrets::hidden;
 
 /// In which form it is asked for.
 #[derive(Debug, Clone, Copy)]

@@ -1,13 +1,13 @@
-//! Log files: what sessions append is written by one fiber.
+//! Log files. Sessions append to buffers; one fiber writes the buffers to the files.
 //!
-//! 1. A file has [`PENDING_BYTES_MAX`] octets that are not written, and one text, at most. Who has more to say waits for
-//!    room, a second at most; then its text is left out, and so are all others until there is room. The error log tells
-//!    how many were.
-//! 2. Octets go behind the end that the file has at that time, so that a file that was emptied is written from its
-//!    beginning; one that was renamed is written until it is opened anew.
-//! 3. A file that cannot be written loses what was pending for it, once told in the error log; how much that was is told
-//!    when it can be written again.
-//! 4. What was said before a file is opened anew goes to the file as it was.
+//! 1. A file has at most [`PENDING_BYTES_MAX`] unwritten bytes and one text. A session that appends more waits up to a
+//!    second for space. After that its text is dropped, and so are all later ones until there is space. The error log
+//!    reports the number of dropped texts.
+//! 2. Bytes are written at the end that the file has at that time. A file that was truncated is written from its start; a
+//!    file that was renamed is written until it is reopened.
+//! 3. If a file cannot be written, its pending texts are lost and the error log reports it once. When the file can be written
+//!    again, the error log reports the number of lost texts.
+//! 4. Texts that were appended before a file is reopened go to the old file.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -21,17 +21,17 @@ use keel_runtime::wait::WaitEvent;
 use keel_runtime::{fiber, time};
 use parking_lot::Mutex;
 
-use super::error::{self, Severity};
+use crate::error::{self, Severity};
 
-/// Octets of a log that wait to be written.
+/// The maximum of unwritten bytes of a log.
 const PENDING_BYTES_MAX: usize = 4 << 20;
-/// A longer buffer is given back once it is written.
+/// A longer buffer is freed once it is written.
 const BUFFER_BYTES_KEPT: usize = 64 << 10;
-/// How long somebody waits for room.
+/// The longest wait of a session for space.
 const ROOM_WAIT_MAX: Duration = Duration::from_secs(1);
-/// How long somebody waits before it looks again whether a round has ended.
+/// The interval at which a waiting caller checks whether a round has ended.
 const ROUND_WAIT_MAX: Duration = Duration::from_millis(50);
-/// How long FLUSH LOGS and a stop wait for the disk.
+/// The longest wait of FLUSH LOGS and of a stop for the disk.
 const SETTLE_WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// One of the logs.
@@ -47,36 +47,36 @@ pub enum Which {
 
 const ALL: [Which; 3] = [Which::General, Which::Slow, Which::Error];
 
-/// One log's file, as sessions see it.
+/// One log's file and its buffer.
 #[derive(Default)]
 struct Target {
     path: Option<PathBuf>,
     is_open: bool,
-    /// Goes up when the file is to be opened anew.
+    /// Incremented when the file must be reopened.
     generation: u64,
     pending: Vec<u8>,
-    /// Texts in it.
+    /// The number of texts in `pending`.
     texts: u64,
-    /// How much of it belongs to the file before the one to be opened.
+    /// The bytes of `pending` that belong to the file before it is reopened.
     before: usize,
-    /// Texts left out for want of room.
+    /// Texts dropped for lack of space.
     left_out: u64,
-    /// Nobody waits for room any more.
+    /// Sessions do not wait for space: a wait has failed.
     is_stuck: bool,
-    /// What the last text said of itself.
+    /// Time and database of the last text.
     stamp: Stamp,
 }
 
 impl Target {
-    /// What comes from here on belongs to a file opened anew.
-    fn begin_anew(&mut self) {
+    /// Later texts go to the reopened file.
+    fn reopen_next(&mut self) {
         self.generation += 1;
         self.before = self.pending.len();
         self.stamp = Stamp::default();
     }
 }
 
-/// What the last text of a file said; the next one leaves out what is the same.
+/// Time and database of the last text of a file; the next text omits them if they are the same.
 #[derive(Debug)]
 pub struct Stamp {
     /// Its time.
@@ -98,7 +98,7 @@ struct Inner {
     /// Rounds of the fiber that have begun, and that have ended.
     begun: u64,
     ended: u64,
-    /// Which could not be written in the last round.
+    /// The logs that could not be written in the last round.
     has_failed: [bool; 3],
     stopped: bool,
 }
@@ -156,7 +156,7 @@ impl Writer {
             let target = &mut inner.targets[which as usize];
             if target.path.as_deref() != Some(path) {
                 target.path = Some(path.to_path_buf());
-                target.begin_anew();
+                target.reopen_next();
             }
         }
         if is_open {
@@ -181,7 +181,7 @@ impl Writer {
             let mut inner = self.inner.lock();
             let target = &mut inner.targets[which as usize];
             target.is_open = open;
-            target.begin_anew();
+            target.reopen_next();
         }
         self.settle();
     }
@@ -190,7 +190,7 @@ impl Writer {
     pub fn reopen(&self, which: &[Which]) -> bool {
         {
             let mut inner = self.inner.lock();
-            which.iter().for_each(|which| inner.targets[*which as usize].begin_anew());
+            which.iter().for_each(|which| inner.targets[*which as usize].reopen_next());
         }
         self.settle() && which.iter().all(|which| !self.inner.lock().has_failed[*which as usize])
     }

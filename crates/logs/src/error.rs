@@ -1,18 +1,18 @@
-//! Lines of the error log, as MariaDB writes and tools read them.
+//! Lines of the error log, in MariaDB's format.
 
 use keel_runtime::time;
 use keel_value::DateTime;
 
-use super::local;
+use crate::local;
 
-/// How bad it is.
+/// The severity of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
-    /// Nothing is wrong.
+    /// Information.
     Note,
-    /// Somebody may want to know.
+    /// A condition that may need attention.
     Warning,
-    /// Something is wrong.
+    /// A failure.
     Error,
 }
 

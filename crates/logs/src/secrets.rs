@@ -1,4 +1,4 @@
-//! Keeps passwords out of what others see of statements.
+//! Removes passwords from statement texts before logs and views show them.
 
 use std::borrow::Cow;
 
@@ -7,16 +7,16 @@ use crate::tokens::{Kind, token};
 /// Words of statements whose literals may be passwords.
 const WORDS: &[&[u8]] = &[b"password", b"identified"];
 
-/// What stands for a literal.
+/// The replacement of a literal.
 const HIDDEN: &[u8] = b"<secret>";
 
-/// A statement's text as others may see it: without its literals where it is about passwords. Behind what may end in
-/// another place than it seems, by the `sql_mode` or as it was cut off, nothing is shown at all.
+/// The text of a statement without passwords: if it mentions passwords, all literals are replaced. After a token whose end
+/// is uncertain (it depends on `sql_mode`, or the text is truncated) the rest of the text is omitted.
 pub fn hidden(text: &[u8]) -> Cow<'_, [u8]> {
     if !is_about(text) {
         return Cow::Borrowed(text);
     }
-    // Octets of quotes may be parts of characters there.
+    // In other encodings the bytes of quotes can be parts of characters.
     let is_utf8 = std::str::from_utf8(text).is_ok();
     let mut out = Vec::with_capacity(text.len());
     let mut at = 0;
@@ -44,17 +44,17 @@ pub fn hidden(text: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(out)
 }
 
-/// The values of a prepared statement's parameters as others may see them.
+/// The values of a prepared statement's parameters, hidden if its text mentions passwords.
 pub fn hidden_values<'v>(text: &[u8], values: &'v [u8]) -> &'v [u8] {
     if values.is_empty() || !is_about(text) { values } else { HIDDEN }
 }
 
-/// Whether a statement is about passwords.
+/// Whether a statement mentions passwords.
 fn is_about(text: &[u8]) -> bool {
     WORDS.iter().any(|word| says(text, word))
 }
 
-/// Whether a text has a word, in capitals or not.
+/// Whether a text contains a word, in any case.
 fn says(text: &[u8], word: &[u8]) -> bool {
     let begins =
         |place: &usize| text[*place..].get(..word.len()).is_some_and(|w| w.eq_ignore_ascii_case(word));

@@ -1,13 +1,19 @@
 //! The general log, the slow log and the error log, in MariaDB's formats.
 //!
-//! Statements look at one number ([`Logs::on`]) while both logs are off. What is logged goes to a buffer (`writer.rs`) that a
-//! fiber of its own writes to the files, or to tables in memory ([`tables`]), as `log_output` says. A crash loses what stood
-//! in the buffers, and the tables.
+//! While the general and the slow log are off, a statement costs one load of [`Logs::on`]. Entries go to buffers that a fiber
+//! writes to the files, or to tables in memory ([`tables`]), as `log_output` says. A crash loses the buffers and the tables.
+//! [`secrets`] removes passwords from statement texts for the logs and for all views.
+//!
+//! 1. The crate knows no sessions: callers pass the account and the measurements of a statement.
+//! 2. A log never blocks a statement for longer than a second; see `writer.rs`.
+#![forbid(unsafe_code)]
 
 mod error;
 mod expand;
+pub mod secrets;
 mod slow;
 pub mod tables;
+mod tokens;
 mod writer;
 
 use std::borrow::Cow;
@@ -15,12 +21,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
+use keel_runtime::fs::{self, File, OpenOptions};
 use keel_runtime::sync::Mutex;
 use keel_runtime::time;
-use keel_runtime::wait::WaitEvent;
 use keel_value::DateTime;
 
-use keel_settings::variables::Globals;
+use keel_settings::variables::{Globals, Setting};
 
 pub use error::Severity;
 pub use expand::expand;
@@ -39,7 +45,7 @@ pub const SLOW: u8 = 2;
 const FILE: u8 = 1;
 const TABLE: u8 = 2;
 
-/// All logs of a server.
+/// The logs of a server.
 pub struct Logs {
     on: AtomicU8,
     outputs: AtomicU8,
@@ -48,23 +54,23 @@ pub struct Logs {
     folder: PathBuf,
     has_error_file: bool,
     writer: Arc<Writer>,
-    /// What is kept of log tables.
+    /// The contents of the log tables.
     pub tables: Tables,
-    /// Held while a variable of the logs changes, so that files and variables fit.
+    /// Held while a variable of the logs changes, so that the open files match the variables.
     pub changing: Mutex<()>,
 }
 
-/// Who is logged.
+/// The connection that an entry belongs to.
 pub struct Who<'a> {
-    /// The connection.
+    /// The connection id.
     pub id: u64,
     /// `user[user] @ host [address]`
     pub user_host: &'a str,
 }
 
 impl Logs {
-    /// Logs of a server whose data are in `folder`; nothing is opened yet. `error_log` is the error log's file, else it
-    /// goes to the standard error.
+    /// The logs of a server with the data folder `folder`. No file is opened. `error_log` is the file of the error log;
+    /// without one the error log goes to the standard error.
     pub fn new(folder: &Path, error_log: Option<PathBuf>) -> Logs {
         Logs {
             on: AtomicU8::new(0),
@@ -78,8 +84,8 @@ impl Logs {
         }
     }
 
-    /// Starts the fiber that writes, and the logs that are on. `header` stands at the beginning of what is written to the
-    /// general log and the slow log.
+    /// Starts the writing fiber and opens the logs that are on. `header` is the first text of the general and the slow
+    /// log.
     pub fn start(&self, globals: &Globals, header: String) {
         self.writer.start(header);
         for name in [
@@ -94,19 +100,19 @@ impl Logs {
         }
     }
 
-    /// Writes out what is pending, and ends the fiber.
+    /// Writes pending texts and ends the fiber.
     pub fn stop(&self) {
         self.writer.stop();
     }
 
-    /// Which logs are on.
+    /// The logs that are on, as bits.
     #[inline]
     pub fn on(&self) -> u8 {
         self.on.load(Ordering::Relaxed)
     }
 
-    /// Takes a changed global variable; others are passed over.
-    pub fn changed(&self, name: &str, setting: &keel_settings::variables::Setting) {
+    /// Applies a changed global variable; variables of other areas are ignored.
+    pub fn changed(&self, name: &str, setting: &Setting) {
         match name {
             "log_output" => {
                 let words = setting.show();
@@ -140,20 +146,19 @@ impl Logs {
         }
     }
 
-    /// FLUSH LOGS and its kind: what is pending is written, and the files are opened anew by their names. Waits; false where
-    /// the disk takes too long or does not take it.
+    /// FLUSH LOGS: writes pending texts and reopens the files by name. Waits; false if the disk fails or takes too long.
     pub fn flush(&self, which: &[Which]) -> bool {
         self.writer.reopen(which)
     }
 
-    /// A command in the general log.
+    /// Logs a command in the general log.
     pub fn general(&self, who: &Who<'_>, command: &str, text: &[u8]) {
         let outputs = self.outputs.load(Ordering::Relaxed);
         let now = time::unix_micros();
-        // Who came is no statement.
+        // These have no statement text.
         let text = match command {
             "Connect" | "Change user" => Cow::Borrowed(text),
-            _ => crate::secrets::hidden(text),
+            _ => secrets::hidden(text),
         };
         if outputs & FILE != 0 {
             let second = now.div_euclid(1_000_000);
@@ -179,7 +184,7 @@ impl Logs {
         }
     }
 
-    /// A statement in the slow log.
+    /// Logs a statement in the slow log.
     pub fn slow(&self, who: &Who<'_>, record: &SlowRecord<'_>) {
         let outputs = self.outputs.load(Ordering::Relaxed);
         if outputs & FILE != 0 {
@@ -190,8 +195,8 @@ impl Logs {
         }
     }
 
-    /// A line in the error log; 0 stands for the server itself. Without a file it goes to the standard error, but for notes:
-    /// what they say of the server the command says itself.
+    /// Logs a line in the error log; `thread` is 0 for the server itself. Without a file the line goes to the standard
+    /// error, except notes, which the `keel` command prints itself.
     pub fn error(&self, severity: Severity, thread: u64, text: &str) {
         if severity == Severity::Note && !self.has_error_file {
             return;
@@ -199,13 +204,13 @@ impl Logs {
         self.writer.append(Which::Error, |_| error::line(severity, thread, text).into_bytes());
     }
 
-    /// Notes that somebody has asked for, so they go to the standard error too. `write` is given what makes one of a text.
+    /// Logs notes that a variable asks for, also without a file. `write` receives a function that makes a line of a text.
     pub fn asked(&self, thread: u64, write: impl FnOnce(&dyn Fn(&str) -> String) -> String) {
         let text = write(&|text| error::line(Severity::Note, thread, text));
         self.writer.append(Which::Error, |_| text.clone().into_bytes());
     }
 
-    /// The same as [`Logs::error`] where `log_warnings` is above `level`.
+    /// As [`Logs::error`], if `log_warnings` is above `level`.
     pub fn error_above(&self, level: u64, severity: Severity, thread: u64, text: &str) {
         if self.level.load(Ordering::Relaxed) > level {
             self.error(severity, thread, text);
@@ -213,10 +218,10 @@ impl Logs {
     }
 }
 
-/// Characters of what clients say of themselves in a line.
+/// The maximum length of client data in a line.
 const LINE_CHARS_MAX: usize = 1000;
 
-/// A text that clients have a part in, as one line: what they send cannot begin another one.
+/// A text with client data as one line: control characters are replaced, so that a client cannot forge a line.
 pub fn one_line(text: &str) -> Cow<'_, str> {
     if text.len() <= LINE_CHARS_MAX && !text.contains(char::is_control) {
         return text.into();
@@ -225,7 +230,7 @@ pub fn one_line(text: &str) -> Cow<'_, str> {
     text.chars().take(LINE_CHARS_MAX).map(shown).collect()
 }
 
-/// Whether the general log or the slow log can be written to a file of that name: 1231 where not.
+/// Whether the general log or the slow log may be written to a file of this name; if not, SET returns error 1231.
 pub fn can_be_log(folder: &Path, name: &str) -> bool {
     let path = folder.join(name);
     if name.is_empty()
@@ -236,26 +241,26 @@ pub fn can_be_log(folder: &Path, name: &str) -> bool {
     {
         return false;
     }
-    path.parent().is_some_and(keel_runtime::fs::is_dir)
+    path.parent().is_some_and(fs::is_dir)
 }
 
-/// Whether a path is of the server's own files: nothing may be written behind those.
+/// Whether a path is one of the server's own files.
 fn is_of_engine(folder: &Path, path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let ends = [".kt", ".kd", ".pem", ".lock"].iter().any(|end| name.ends_with(end));
     path.starts_with(folder) && (ends || name.starts_with("redo.") || matches!(name, "FORMAT" | "LOCK"))
 }
 
-/// Whether a path is a folder, a device, a pipe or a socket, or may not be written.
+/// Whether a path is a folder, a device, a pipe or a socket, or is not writable.
 fn is_no_log(path: &Path) -> bool {
-    let path = path.to_path_buf();
-    keel_runtime::fiber::blocking(WaitEvent::FileSystem, || match std::fs::metadata(&path) {
-        Ok(known) => !known.is_file() || std::fs::OpenOptions::new().append(true).open(&path).is_err(),
+    let writing = OpenOptions { write: true, ..OpenOptions::default() };
+    match fs::status(path) {
+        Ok(known) => !known.is_file || File::open(path, &writing).is_err(),
         Err(_) => false,
-    })
+    }
 }
 
-/// A moment in the server's own zone.
+/// A time in the zone of the server.
 fn local(unix_micros: i64) -> DateTime {
     let utc =
         DateTime::from_unix(unix_micros.div_euclid(1_000_000), unix_micros.rem_euclid(1_000_000) as u32);

@@ -1,14 +1,14 @@
-//! A prepared statement's text with its parameters' values, as the logs show an execution.
+//! The text of a prepared statement with the values of its parameters, as the logs show an execution.
 
 use keel_value::types::TypeKind;
 use keel_value::{SqlType, Value};
 
 use crate::tokens::token;
 
-/// Longest text that is made; what would be longer keeps its `?`.
+/// The maximum length of the text; beyond it `?` stays as it is.
 const BYTES_MAX: usize = 1 << 20;
 
-/// The text with values in the place of `?`.
+/// Replaces each `?` outside of quotes and comments by the next value.
 pub fn expand(text: &[u8], values: &[Value]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len() + values.len() * 8);
     let mut values = values.iter();

@@ -1,17 +1,14 @@
-//! `mysql.general_log` and `mysql.slow_log`: the last entries, in memory.
+//! The contents of `mysql.general_log` and `mysql.slow_log`: the latest entries of each log, in memory.
 
 use std::collections::VecDeque;
 
-use keel_value::{Time, Value};
 use parking_lot::Mutex;
 
-use crate::schema::{RowMaker, View, moment, number, text};
-
-/// Octets of a statement that a table keeps.
+/// Bytes of a statement that a table keeps.
 const TEXT_BYTES_MAX: usize = 64 << 10;
-/// Octets of all entries of a table; the oldest make room.
+/// The maximum size of all entries of a table in bytes; the oldest entries are removed first.
 const TABLE_BYTES_MAX: usize = 8 << 20;
-/// What an entry takes beside its texts, about.
+/// The approximate size of an entry without its text.
 const ENTRY_BYTES: usize = 256;
 
 /// The names of the tables.
@@ -22,33 +19,44 @@ pub const NAMES: [&str; 2] = ["general_log", "slow_log"];
 pub struct GeneralRow {
     /// Microseconds since 1970.
     pub time: i64,
-    /// Who.
+    /// The account, as `user[user] @ host [address]`.
     pub user_host: Box<str>,
-    /// On which connection.
+    /// The connection id.
     pub thread: u64,
-    /// Which command.
+    /// The name of the command.
     pub command: Box<str>,
-    /// Its statement.
+    /// The text of the statement.
     pub argument: Box<[u8]>,
 }
 
 /// A row of `mysql.slow_log`.
 #[derive(Clone)]
-#[allow(missing_docs)]
 pub struct SlowRow {
+    /// Start of the statement in microseconds since 1970.
     pub time: i64,
+    /// The account, as `user[user] @ host [address]`.
     pub user_host: Box<str>,
+    /// Duration of the statement.
     pub query_micros: i64,
+    /// Time spent waiting for locks.
     pub lock_micros: i64,
+    /// Rows of the result.
     pub rows_sent: u64,
+    /// Rows that the statement read.
     pub rows_examined: u64,
+    /// The default database.
     pub database: Box<str>,
+    /// The text of the statement.
     pub text: Box<[u8]>,
+    /// The connection id.
     pub thread: u64,
+    /// Rows that the statement changed.
     pub rows_affected: u64,
 }
 
-trait Entry {
+/// An entry of a log table.
+pub trait Entry {
+    /// Its size in memory.
     fn bytes(&self) -> usize;
 }
 
@@ -64,7 +72,7 @@ impl Entry for SlowRow {
     }
 }
 
-/// The last entries of a log.
+/// The latest entries of a log.
 pub struct Ring<T> {
     inner: Mutex<(VecDeque<T>, usize)>,
 }
@@ -75,9 +83,8 @@ impl<T> Default for Ring<T> {
     }
 }
 
-#[allow(private_bounds)]
 impl<T: Entry + Clone> Ring<T> {
-    /// Adds an entry; the oldest go where there are too many.
+    /// Adds an entry, and removes the oldest ones if there are too many.
     pub fn push(&self, entry: T) {
         let mut inner = self.inner.lock();
         inner.1 += entry.bytes();
@@ -89,12 +96,12 @@ impl<T: Entry + Clone> Ring<T> {
         }
     }
 
-    /// TRUNCATE.
+    /// Removes all entries (TRUNCATE TABLE).
     pub fn clear(&self) {
         *self.inner.lock() = (VecDeque::new(), 0);
     }
 
-    /// All entries now, the oldest first.
+    /// A copy of all entries, the oldest first.
     pub fn all(&self) -> Vec<T> {
         self.inner.lock().0.iter().cloned().collect()
     }
@@ -119,51 +126,9 @@ impl Tables {
     }
 }
 
-/// What a table keeps of a statement.
+/// The part of a statement that a table keeps.
 pub fn kept(text: &[u8]) -> Box<[u8]> {
     text[..text.len().min(TEXT_BYTES_MAX)].into()
-}
-
-/// Makes the rows of a log table; false where it is none.
-pub fn fill(view: &View<'_>, rows: &mut RowMaker<'_>) -> bool {
-    let server = view.state.globals.named("server_id").as_u64();
-    let octets = |bytes: &[u8]| text(String::from_utf8_lossy(bytes));
-    let time = |micros: i64| Value::Time(Time { micros });
-    match rows.table() {
-        "general_log" => {
-            for row in view.state.logs.tables.general.all() {
-                rows.row([
-                    ("event_time", moment(view, row.time)),
-                    ("user_host", text(&row.user_host)),
-                    ("thread_id", number(row.thread)),
-                    ("server_id", number(server)),
-                    ("command_type", text(&row.command)),
-                    ("argument", octets(&row.argument)),
-                ]);
-            }
-        }
-        "slow_log" => {
-            for row in view.state.logs.tables.slow.all() {
-                rows.row([
-                    ("start_time", moment(view, row.time)),
-                    ("user_host", text(&row.user_host)),
-                    ("query_time", time(row.query_micros)),
-                    ("lock_time", time(row.lock_micros)),
-                    ("rows_sent", number(row.rows_sent)),
-                    ("rows_examined", number(row.rows_examined)),
-                    ("db", text(&row.database)),
-                    ("last_insert_id", number(0)),
-                    ("insert_id", number(0)),
-                    ("server_id", number(server)),
-                    ("sql_text", octets(&row.text)),
-                    ("thread_id", number(row.thread)),
-                    ("rows_affected", number(row.rows_affected)),
-                ]);
-            }
-        }
-        _ => return false,
-    }
-    true
 }
 
 #[cfg(test)]

@@ -1,15 +1,15 @@
-//! Records of the slow log, as `mysqldumpslow` and its like read them.
+//! Records of the slow log, in the form that `mysqldumpslow` and similar tools read.
 
 use keel_base::Warning;
-use keel_query::PlanCounts;
+use keel_context::PlanCounts;
 
-use super::tables::{self, SlowRow};
-use super::writer::Stamp;
-use super::{Who, short_time};
+use crate::tables::{self, SlowRow};
+use crate::writer::Stamp;
+use crate::{Who, short_time};
 
-/// A statement that was slow.
+/// The measurements of a slow statement.
 pub struct SlowRecord<'a> {
-    /// When it began, or what SET timestamp said, in microseconds since 1970.
+    /// Start of the statement, or the value of SET timestamp, in microseconds since 1970.
     pub time: i64,
     /// How long it took.
     pub nanos: u64,
@@ -21,20 +21,20 @@ pub struct SlowRecord<'a> {
     pub rows_examined: u64,
     /// Rows that it changed.
     pub rows_affected: u64,
-    /// Octets of its answer.
+    /// Bytes of its answer.
     pub bytes_sent: u64,
     /// The default database.
     pub database: &'a str,
     /// Its text, without passwords.
     pub text: &'a [u8],
-    /// `log_slow_verbosity` asks for the plan: how the statement went about its rows.
+    /// The counts of its plan, if `log_slow_verbosity` asks for them.
     pub plan: Option<PlanCounts>,
-    /// It asks for warnings.
+    /// Its warnings, if `log_slow_verbosity` asks for them.
     pub warnings: &'a [Warning],
 }
 
 impl SlowRecord<'_> {
-    /// The record as the file has it.
+    /// The record as text for the log file.
     pub fn text(&self, who: &Who<'_>, stamp: &mut Stamp) -> Vec<u8> {
         let mut out = String::new();
         let second = self.time.div_euclid(1_000_000);
@@ -77,7 +77,7 @@ impl SlowRecord<'_> {
         bytes
     }
 
-    /// The record as the table has it.
+    /// The record as a row of `mysql.slow_log`.
     pub fn row(&self, who: &Who<'_>) -> SlowRow {
         SlowRow {
             time: self.time,
@@ -94,7 +94,7 @@ impl SlowRecord<'_> {
     }
 }
 
-/// What a plan that reads no table whole and keeps no rows has none of.
+/// The lines about the plan; empty for a plan without full scans, sorts and temporary tables.
 fn plan_lines(plan: &PlanCounts) -> String {
     let yes = |counted: bool| if counted { "Yes" } else { "No" };
     let joins = plan.select_full_join + plan.select_full_range_join;

@@ -1,32 +1,32 @@
-//! Where parts of a statement's text end, for those that look at texts as they came: the logs and the process list.
+//! Finds the ends of literals, quoted names and comments in statement texts that have not been parsed.
 
-/// What a part is.
+/// The kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Between `'` or `"`.
     Literal,
     /// Between backticks.
     Name,
-    /// A comment that the server passes over.
+    /// A comment that the server ignores.
     Comment,
     /// The opening of a comment whose text is part of the statement, `/*!` or `/*M!`.
     Opening,
-    /// Anything else: one octet.
+    /// Any other byte.
     Other,
 }
 
-/// A part of a text.
+/// A part of the text.
 #[derive(Debug, Clone, Copy)]
 pub struct Token {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// Where the next one begins.
+    /// The start of the next token.
     pub end: usize,
-    /// Whether it ends there whatever `sql_mode` says: it is finished, and no backslash stands before a quote.
+    /// Whether the end is the same in every `sql_mode`: the token is complete and has no backslash before a quote.
     pub is_sure: bool,
 }
 
-/// The part that begins at `at`, which is within the text.
+/// The token that starts at `at`, which must be within the text.
 pub fn token(text: &[u8], at: usize) -> Token {
     let rest = &text[at..];
     let sure = |kind, len: usize| Token { kind, end: at + len.min(rest.len()), is_sure: true };
@@ -47,7 +47,7 @@ pub fn token(text: &[u8], at: usize) -> Token {
     }
 }
 
-/// Octets of a line with its end.
+/// The length of a line with its end, in bytes.
 fn line(rest: &[u8]) -> usize {
     rest.iter().position(|byte| *byte == b'\n').map_or(rest.len(), |end| end + 1)
 }
