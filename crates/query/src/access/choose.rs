@@ -144,6 +144,8 @@ pub fn choose(request: &AccessRequest<'_>) -> SqlResult<AccessChoice> {
         }
     }
     let total = table_rows(table)?.max(1.0);
+    let restricting: Vec<_> =
+        unions.iter().filter_map(|(number, parts)| PartsOfOr::new(&listed, *number, parts)).collect();
     let mut offers = Vec::with_capacity(table.indexes.len());
     let mut forced = false;
     for (position, index) in table.indexes.iter().enumerate() {
@@ -152,7 +154,7 @@ pub fn choose(request: &AccessRequest<'_>) -> SqlResult<AccessChoice> {
             Hint::Forced => forced = true,
             Hint::None => {}
         }
-        offers.push((position, alternatives(&listed, index, &found, &unions)));
+        offers.push((position, alternatives(index, &found, &restricting)));
     }
     let mut best = union_of(request, &target, &offers, &found, &unions, total)?;
     let possible_keys = possible_keys(&offers, best.as_ref());
@@ -250,7 +252,7 @@ fn union_of(
             target.conditions(part, *number, &mut both);
             let mut cheapest: Option<AccessChoice> = None;
             for (position, _) in offers {
-                let Some(list) = usable(&request.table.indexes[*position], &both) else { continue };
+                let Some(list) = usable(&request.table.indexes[*position], Together(&both, &[])) else { continue };
                 if list.predicates.contains(number) || list.conditions.iter().any(PartCondition::is_like) {
                     let choice = by_conditions(request, *position, vec![list], false, total, total)?;
                     if cheapest.as_ref().is_none_or(|c| is_better(&choice, c)) {
@@ -364,32 +366,65 @@ struct Usable {
     predicates: Vec<usize>,
 }
 
-/// The lists of conditions that an index can use; a row fulfils at least one of them. None if it can use nothing.
-fn alternatives(
-    target: &Target<'_>,
-    index: &IndexDef,
-    found: &[Found],
-    unions: &[(usize, &[Expr])],
-) -> Option<Vec<Usable>> {
-    let plain = usable(index, found);
-    let mut best = plain.map(|u| vec![u]);
-    for (number, parts) in unions {
-        let mut lists = Vec::with_capacity(parts.len());
-        for part in *parts {
+/// The conditions that each part of an OR puts on columns. They are the same for every index.
+struct PartsOfOr {
+    /// The predicate's number.
+    number: usize,
+    found: Vec<Found>,
+    /// Where the conditions of each part end in `found`.
+    ends: Vec<usize>,
+}
+
+impl PartsOfOr {
+    /// None where a part puts no condition on a column: then no index can read the OR as a list of ranges.
+    fn new(target: &Target<'_>, number: usize, parts: &[Expr]) -> Option<PartsOfOr> {
+        let mut of = PartsOfOr { number, found: Vec::new(), ends: Vec::with_capacity(parts.len()) };
+        let mut before = 0;
+        for part in parts {
             fiber::tick();
-            let mut both = found.to_vec();
-            target.conditions(part, *number, &mut both);
-            match usable(index, &both) {
-                Some(list) if list.predicates.contains(number) || best.is_some() => lists.push(list),
+            target.conditions(part, number, &mut of.found);
+            if of.found.len() == before {
+                return None;
+            }
+            before = of.found.len();
+            of.ends.push(before);
+        }
+        Some(of)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &[Found]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, end)| &self.found[start..*end])
+    }
+}
+
+/// Conditions that hold together: those of the whole statement and those of one part of an OR.
+#[derive(Clone, Copy)]
+struct Together<'a>(&'a [Found], &'a [Found]);
+
+impl<'a> Together<'a> {
+    fn about(self, column: usize) -> impl Iterator<Item = &'a Found> + Clone {
+        self.0.iter().chain(self.1).filter(move |found| found.column == column)
+    }
+}
+
+/// The lists of conditions that an index can use; a row fulfils at least one of them. None if it can use nothing.
+fn alternatives(index: &IndexDef, found: &[Found], unions: &[PartsOfOr]) -> Option<Vec<Usable>> {
+    let mut best = usable(index, Together(found, &[])).map(|u| vec![u]);
+    for parts in unions {
+        let mut lists = Vec::new();
+        for part in parts.iter() {
+            fiber::tick();
+            match usable(index, Together(found, part)) {
+                Some(list) if list.predicates.contains(&parts.number) => lists.push(list),
                 _ => break,
             }
         }
-        let uses_union = lists.iter().all(|l| l.predicates.contains(number));
         let longer = |b: &Vec<Usable>| {
             let before = b.iter().map(|u| u.conditions.len()).min();
             lists.iter().map(|u| u.conditions.len()).min() > before
         };
-        if lists.len() == parts.len() && uses_union && best.as_ref().is_none_or(longer) {
+        if lists.len() == parts.ends.len() && best.as_ref().is_none_or(longer) {
             best = Some(lists);
         }
     }
@@ -398,8 +433,14 @@ fn alternatives(
 
 /// The conditions on the leading parts of an index: single values as long as there are any, then one range, then what narrows
 /// its ends.
-fn usable(index: &IndexDef, found: &[Found]) -> Option<Usable> {
-    let mut usable = Usable { conditions: Vec::new(), predicates: Vec::new() };
+fn usable(index: &IndexDef, found: Together<'_>) -> Option<Usable> {
+    let restricted = index.parts.iter().take_while(|part| found.about(part.column).next().is_some()).count();
+    if restricted == 0 {
+        return None;
+    }
+    // A list of rows has many of these.
+    let mut usable =
+        Usable { conditions: Vec::with_capacity(restricted), predicates: Vec::with_capacity(restricted) };
     for (place, part) in index.parts.iter().enumerate() {
         let Some((condition, predicates)) = best_condition(found, part.column) else { break };
         let goes_on = condition.is_points();
@@ -414,18 +455,23 @@ fn usable(index: &IndexDef, found: &[Found]) -> Option<Usable> {
 }
 
 /// What is demanded of a column: single values, else an interval; and the predicates that this covers.
-fn best_condition(found: &[Found], column: usize) -> Option<(PartCondition, Vec<usize>)> {
-    let about: Vec<&Found> = found.iter().filter(|f| f.column == column).collect();
-    let points = about.iter().filter(|f| f.condition.is_points()).min_by_key(|f| points_rank(&f.condition));
-    match points {
-        Some(points) => Some((points.condition.clone(), vec![points.predicate])),
-        None => interval(&about),
+fn best_condition(
+    found: Together<'_>,
+    column: usize,
+) -> Option<(PartCondition, impl IntoIterator<Item = usize>)> {
+    let about = found.about(column);
+    let points = about.clone().filter(|f| f.condition.is_points());
+    match points.min_by_key(|f| points_rank(&f.condition)) {
+        Some(points) => Some((points.condition.clone(), Some(points.predicate).into_iter().chain(Vec::new()))),
+        None => {
+            interval(about).map(|(condition, predicates)| (condition, None.into_iter().chain(predicates)))
+        }
     }
 }
 
 /// Adds the conditions on later parts that tell where in the first or the last value of an interval to begin or to end:
 /// `k <= 8 AND v < 2` ends before (8, 2). They say nothing of the values in between, so no predicate is covered by them.
-fn narrow(index: &IndexDef, place: usize, found: &[Found], conditions: &mut Vec<PartCondition>) {
+fn narrow(index: &IndexDef, place: usize, found: Together<'_>, conditions: &mut Vec<PartCondition>) {
     let mut ends = closed_ends(index, place, &conditions[place]);
     for next in place + 1..index.parts.len() {
         let Some((condition, _)) = best_condition(found, index.parts[next].column) else { return };
@@ -473,11 +519,11 @@ fn points_rank(condition: &PartCondition) -> u8 {
 }
 
 /// The narrowest interval that can be had from ranges on one column: the first lower and the first upper bound.
-fn interval(about: &[&Found]) -> Option<(PartCondition, Vec<usize>)> {
+fn interval<'a>(about: impl Iterator<Item = &'a Found> + Clone) -> Option<(PartCondition, Vec<usize>)> {
     let (mut low, mut high) = (None, None);
     let mut predicates = Vec::new();
     let mut any = false;
-    for found in about {
+    for found in about.clone() {
         let PartCondition::Range { lower, upper } = &found.condition else { continue };
         any = true;
         let takes_low = lower.is_some() && low.is_none();
@@ -494,7 +540,7 @@ fn interval(about: &[&Found]) -> Option<(PartCondition, Vec<usize>)> {
         }
     }
     if low.is_none() && high.is_none() {
-        let like = about.iter().find(|f| matches!(f.condition, PartCondition::Like { .. }));
+        let like = about.clone().find(|f| matches!(f.condition, PartCondition::Like { .. }));
         if let Some(like) = like {
             return Some((like.condition.clone(), Vec::new()));
         }

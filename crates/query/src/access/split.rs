@@ -174,6 +174,9 @@ impl Target<'_> {
         if matches!(operand.node, Node::Row(_)) {
             return false;
         }
+        if matches!(operand.node, Node::Constant(_) | Node::Param(_)) {
+            return true;
+        }
         let facts = walk::facts(operand);
         if facts.volatile || facts.assigns || facts.aggregates {
             return false;
