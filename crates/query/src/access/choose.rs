@@ -252,7 +252,9 @@ fn union_of(
             target.conditions(part, *number, &mut both);
             let mut cheapest: Option<AccessChoice> = None;
             for (position, _) in offers {
-                let Some(list) = usable(&request.table.indexes[*position], Together(&both, &[])) else { continue };
+                let Some(list) = usable(&request.table.indexes[*position], Together(&both, &[])) else {
+                    continue;
+                };
                 if list.predicates.contains(number) || list.conditions.iter().any(PartCondition::is_like) {
                     let choice = by_conditions(request, *position, vec![list], false, total, total)?;
                     if cheapest.as_ref().is_none_or(|c| is_better(&choice, c)) {
@@ -462,7 +464,9 @@ fn best_condition(
     let about = found.about(column);
     let points = about.clone().filter(|f| f.condition.is_points());
     match points.min_by_key(|f| points_rank(&f.condition)) {
-        Some(points) => Some((points.condition.clone(), Some(points.predicate).into_iter().chain(Vec::new()))),
+        Some(points) => {
+            Some((points.condition.clone(), Some(points.predicate).into_iter().chain(Vec::new())))
+        }
         None => {
             interval(about).map(|(condition, predicates)| (condition, None.into_iter().chain(predicates)))
         }
