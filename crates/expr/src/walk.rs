@@ -26,12 +26,20 @@ pub struct Facts {
     pub assigns: bool,
     /// Asks a sequence.
     pub sequences: bool,
+    /// Is volatile for another reason than a sequence.
+    pub varies: bool,
 }
 
 impl Facts {
     /// One value for the whole execution of this query block.
     pub fn is_constant(&self) -> bool {
         !(self.columns || self.outer || self.volatile || self.aggregates || self.windows || self.assigns)
+    }
+
+    /// A sequence decides its value, and nothing else that changes during an execution.
+    pub fn only_sequences(&self) -> bool {
+        let others = Facts { volatile: false, ..*self };
+        self.sequences && !self.varies && !self.subquery && others.is_constant()
     }
 }
 
@@ -176,15 +184,19 @@ pub fn facts(expr: &Expr) -> Facts {
             let inner = self::facts(expr);
             (facts.outer, facts.subquery) = (true, true);
             facts.volatile |= inner.volatile || inner.assigns;
+            facts.varies |= inner.varies || inner.assigns;
         }
         Node::Param(_) => facts.params = true,
         Node::Aggregate(_) => facts.aggregates = true,
         Node::Window(_) => facts.windows = true,
         Node::AssignUserVar(..) | Node::UserVar(_, true) => facts.assigns = true,
-        Node::Call(function, _) if !function.pure => facts.volatile = true,
+        Node::Call(function, _) if !function.pure => (facts.volatile, facts.varies) = (true, true),
         Node::Routine(routine) => {
             match routine.is_query() {
-                true => facts.subquery = true,
+                true => {
+                    facts.subquery = true;
+                    facts.varies |= routine.is_volatile();
+                }
                 false => facts.sequences = true,
             }
             for column in routine.reads() {
@@ -246,8 +258,8 @@ pub fn for_each_read(expr: &Expr, f: &mut impl FnMut(u16, u16, u16)) {
     go(expr, f);
 }
 
-/// Keeps what an expression gives for the execution.
-fn keep_once(expr: &mut Expr, count: &mut u32) {
+/// Wraps an expression, which is then evaluated once in an execution.
+pub fn keep_once(expr: &mut Expr, count: &mut u32) {
     let inner = std::mem::replace(expr, Expr::null());
     let (ty, nullable, derivation) = (inner.ty.clone(), inner.nullable, inner.derivation);
     *expr = Expr { node: Node::Once(*count, Box::new(inner)), ty, nullable, derivation };

@@ -14,7 +14,7 @@ use super::query::{Child, children, without_tables};
 use crate::access::{AccessPath, PartCondition, TableReader};
 use crate::expr::{EvalContext, Expr, Node, walk};
 use crate::join::{Matching, Runner, Source, TableSource, all_hold};
-use crate::select::{Block, Body, FrameBuffer, SelectPlan};
+use crate::select::{Block, Body, FrameBuffer, SelectPlan, Subquery};
 use crate::session::Session;
 
 /// MariaDB's words.
@@ -24,6 +24,9 @@ const IMPOSSIBLE_HAVING: &str = "Impossible HAVING";
 const ZERO_LIMIT: &str = "Zero limit";
 const OPTIMIZED_AWAY: &str = "Select tables optimized away";
 const NO_ROW: &str = "No matching min/max row";
+
+/// `expensive_subquery_limit`, as it is unless it was set.
+const CHEAP_ROWS: f64 = 100.0;
 
 /// What was found out about the blocks and tables of a plan, by where they are in memory.
 #[derive(Default)]
@@ -58,8 +61,13 @@ pub(super) fn findings(
         Shown::Insert { query: None, .. } => return Ok(Findings::default()),
     };
     let warnings = session.diagnostics.clone();
-    let mut finder =
-        Finder { session: &mut *session, params, reads: !counts && !changes, found: Findings::default() };
+    let mut finder = Finder {
+        session: &mut *session,
+        params,
+        reads: !counts && !changes,
+        changes,
+        found: Findings::default(),
+    };
     let done = finder.plan(plan);
     let found = finder.found;
     // What the values are worth the statement itself says, when it runs.
@@ -71,6 +79,8 @@ struct Finder<'s> {
     session: &'s mut Session,
     params: &'s [Value],
     reads: bool,
+    /// Of an UPDATE or DELETE.
+    changes: bool,
     found: Findings,
 }
 
@@ -112,6 +122,9 @@ impl Finder<'_> {
             return Ok(Some(IMPOSSIBLE));
         }
         self.note_whole(&block.source, frame)?;
+        if self.reads || self.changes {
+            self.evaluate_queries(&block.source, frame)?;
+        }
         if !self.reads {
             return Ok(None);
         }
@@ -207,6 +220,29 @@ impl Finder<'_> {
         Ok(!all_hold(&own, self.session, frame)?)
     }
 
+    /// Evaluates subqueries that keys are compared with, as the search for ranges does: one that fails fails the statement.
+    fn evaluate_queries(&mut self, source: &Source, frame: &FrameBuffer<'_>) -> SqlResult<()> {
+        let table = match source {
+            Source::Table(table) => table,
+            Source::Join(join) => {
+                self.evaluate_queries(&join.left, frame)?;
+                return self.evaluate_queries(&join.right, frame);
+            }
+            _ => return Ok(()),
+        };
+        let mut parts = match &*table.path {
+            AccessPath::Point { key, .. } => key.iter().collect(),
+            AccessPath::Ranges { alternatives, .. } => operands(alternatives).unwrap_or_default(),
+            _ => Vec::new(),
+        };
+        let conditions: Vec<&Expr> = table.filter.iter().chain(&table.implied).collect();
+        conditions.into_iter().for_each(|condition| compared_with_keys(table, condition, &mut parts));
+        for part in parts.into_iter().filter(|part| walk::facts(part).subquery && is_known(part, 0)) {
+            part.eval(&mut EvalContext::new(self.session, frame.view()))?;
+        }
+        Ok(())
+    }
+
     /// Notes tables whose only condition on an index is a pattern that begins with a wildcard.
     fn note_whole(&mut self, source: &Source, frame: &FrameBuffer<'_>) -> SqlResult<()> {
         match source {
@@ -233,12 +269,57 @@ impl Finder<'_> {
     }
 }
 
-/// Whether an expression can be worked out when tables with these slots have been read.
+/// Whether an expression can be evaluated when tables with these slots have been read, by a query that examines few rows at most.
 fn is_known(expr: &Expr, slots: u64) -> bool {
     let facts = walk::facts(expr);
     let reads = walk::slots_read(expr);
     let runs = facts.outer || facts.volatile || facts.aggregates || facts.windows || facts.assigns;
-    !runs && !facts.subquery && reads & !slots == 0
+    !runs && reads & !slots == 0 && (!facts.subquery || has_cheap_queries(expr))
+}
+
+/// Whether MariaDB evaluates the subqueries of an expression while it plans: those that examine few rows and hold no others.
+fn has_cheap_queries(expr: &Expr) -> bool {
+    let mut cheap = true;
+    walk::visit(expr, &mut |part| {
+        if let Some(subquery) = Subquery::of(part) {
+            cheap &= subquery.reads.is_empty() && !subquery.volatile;
+            cheap &= examined(&subquery.plan).is_some_and(|rows| rows <= CHEAP_ROWS);
+        }
+    });
+    cheap
+}
+
+/// The rows that a query without others within it is expected to examine.
+fn examined(plan: &SelectPlan) -> Option<f64> {
+    match &plan.body {
+        Body::Block(block) => {
+            let simple = plan.lock.is_none() && children(block).is_empty();
+            simple.then(|| block.source.expected_rows())
+        }
+        Body::Set(set) => set.queries().into_iter().map(examined).sum(),
+        Body::Recursive(_) | Body::Working(_) => None,
+    }
+}
+
+/// Collects what a condition compares leading columns of indexes with.
+fn compared_with_keys<'e>(table: &TableSource, condition: &'e Expr, out: &mut Vec<&'e Expr>) {
+    let leads = |expr: &Expr| {
+        let column = expr.as_column().filter(|column| column.slot == table.slot);
+        column.is_some_and(|column| {
+            let of = |index: &crate::catalog::IndexDef| {
+                index.parts.first().is_some_and(|part| part.column == usize::from(column.column))
+            };
+            table.table.indexes.iter().any(of)
+        })
+    };
+    let mut left = vec![condition];
+    while let Some(part) = left.pop() {
+        let mut operands = Vec::new();
+        walk::children(part, &mut |child| operands.push(child));
+        let compared = operands.iter().any(|operand| leads(operand));
+        let others = operands.into_iter().filter(|operand| !leads(operand));
+        if compared { out.extend(others) } else { left.extend(others) }
+    }
 }
 
 /// Whether rows must come from a table that can have none.

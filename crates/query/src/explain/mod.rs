@@ -101,10 +101,10 @@ impl ExplainPlan {
         for note in &self.resolved {
             session.note(note.clone());
         }
+        let found = found::findings(&self.shown(), session, params, self.analyzed.is_some())?;
         if let Some(text) = &self.text {
             session.note(errors::yes(text));
         }
-        let found = found::findings(&self.shown(), session, params, self.analyzed.is_some())?;
         let rows = match self.explain.json {
             true => {
                 let analyzed = self.analyzed.as_deref();

@@ -18,7 +18,7 @@ use super::loose::{Loose, ROWS_BEFORE_JUMP};
 use super::nothing::Nothing;
 use super::{Limits, RowOutput};
 use crate::aggregate::AggregateCall;
-use crate::expr::{EvalContext, Expr, Frame, RowSlot};
+use crate::expr::{EvalContext, Expr, Frame, RowSlot, walk};
 use crate::group::{GroupPlan, Grouper, Rollup};
 use crate::join::{Runner, Source, all_hold};
 use crate::result::RowView;
@@ -144,10 +144,17 @@ impl Block {
     ) -> SqlResult<u64> {
         let mut frame = FrameBuffer::new(self.slot_count, self.once, params, outer);
         let mut window = self.window(session, &frame, limits)?;
-        let empty = !all_hold(&self.constants, session, &frame)?;
         if window.is_full() {
+            let asks = |c: &&Expr| !walk::facts(c).sequences;
+            let mut cx = EvalContext::new(session, frame.view());
+            for condition in self.constants.iter().filter(asks) {
+                if !condition.holds(&mut cx)? {
+                    break;
+                }
+            }
             return Ok(0);
         }
+        let empty = !all_hold(&self.constants, session, &frame)?;
         if !session.vars.big_selects && !empty {
             self.check_size(session)?;
         }

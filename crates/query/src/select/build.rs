@@ -510,7 +510,9 @@ pub(super) fn assemble(
         let described = columns.iter_mut().zip(&mut project);
         described.for_each(|(meta, expr)| kept_for_windows(meta, expr, is_grouped));
     }
-    let mut order: Vec<(Expr, bool)> = order.into_iter().filter(|(e, _)| !e.is_constant()).collect();
+    // MariaDB takes a sequence for a constant too.
+    let sorts = |key: &Expr| !key.is_constant() && !walk::facts(key).only_sequences();
+    let mut order: Vec<(Expr, bool)> = order.into_iter().filter(|(key, _)| sorts(key)).collect();
     let (mut having, mut group_by) = (having, group_by);
     for expr in project.iter_mut().chain(&mut having).chain(order.iter_mut().map(|(e, _)| e)) {
         place_aggregates(expr, group_slot);
@@ -525,6 +527,9 @@ pub(super) fn assemble(
             .chain(&mut group_by)
             .chain(order.iter_mut().map(|(e, _)| e));
         all.for_each(|e| walk::hoist(e, &mut scope.once));
+    }
+    if group_by.iter().all(|key| walk::facts(key).only_sequences()) {
+        group_by.iter_mut().for_each(|key| walk::keep_once(key, &mut scope.once));
     }
     // DISTINCT over plain rows is grouping by all that is selected.
     let groups_distinct = select.options.distinct && !is_grouped && windows.is_empty();
@@ -569,7 +574,7 @@ pub(super) fn assemble(
     let filter = if is_grouped && plan_has_subqueries(&project) { conditions.clone() } else { Vec::new() };
     let once_only = |c: &Expr| {
         let facts = walk::facts(c);
-        walk::slots_read(c) == 0 && !facts.volatile && !facts.assigns
+        walk::slots_read(c) == 0 && !facts.varies && !facts.assigns
     };
     let (mut constants, rest): (Vec<Expr>, Vec<Expr>) = conditions.into_iter().partition(once_only);
     let (mut row_filter, mut conditions): (Vec<Expr>, Vec<Expr>) =
@@ -607,6 +612,8 @@ pub(super) fn assemble(
     };
     let (once, each): (Vec<Expr>, Vec<Expr>) = joined.rest.into_iter().partition(once_only);
     constants.extend(once);
+    // A sequence is asked after what is false without it.
+    constants.sort_by_key(|condition| walk::facts(condition).sequences);
     row_filter.extend(each);
     let wished = joined.ordered && !wishes.is_extreme && request.order.is_some() && group.is_some();
     let by_chance = group.as_ref().is_some_and(|plan| ordering_index(plan, &joined.source).is_some());
