@@ -252,7 +252,7 @@ impl Options {
         }
         for (prefix, word) in [("skip_", "OFF"), ("disable_", "OFF"), ("enable_", "ON")] {
             let Some(short) = name.strip_prefix(prefix) else { continue };
-            if past::is_exactly(name) {
+            if past::find(name).is_some() {
                 break;
             }
             if let Some(id) = settable(short)
@@ -923,6 +923,40 @@ mod tests {
         assert_eq!(parse(&["--ansi"]).unwrap().text("tx_isolation"), "SERIALIZABLE");
         assert!(parse(&["--loose-innodb-read-only=1"]).is_err());
         assert!(parse(&["--maximum-no-such-option=1"]).is_err());
+    }
+
+    #[test]
+    fn misspelt_options_of_plugins_are_unknown() {
+        for word in [
+            "--rocksdb-blok-cache-size=1G",
+            "--skip-rocksdb-blok-cache",
+            "--maximum-spider-no-such-option=1",
+            "--server-audit-loging=OFF",
+            "--audit-log-no-such-option=0",
+            "--performance-schema-no-such-size=1",
+            "--handlersocket-prot=9998",
+            "--simple-password-check-digit=0",
+            "--group-replication-start-on-boat=OFF",
+            "--connect-worksize=1",
+            "--mroonga-no-such-option",
+        ] {
+            let error = parse(&[word]).unwrap_err().0;
+            assert!(error.contains("unknown"), "{error}");
+        }
+        assert!(parse(&["--loose-rocksdb-blok-cache-size=1G"]).is_ok());
+        for word in [
+            "--handlersocket-port=9998",
+            "--simple-password-check-digits=0",
+            "--spider-bka-mode=1",
+            "--s3-region=x",
+            "--connect-work-size=1",
+            "--query-response-time-stats=ON",
+            "--mysqlx-port=33060",
+            "--mroonga-log-level=NOTICE",
+        ] {
+            let parsed = parse(&[word]);
+            assert!(parsed.is_ok() || word.contains("simple-password"), "{word}: {:?}", parsed.err());
+        }
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub fn option(name: &str) -> Option<String> {
 
 fn nearest(name: &str) -> Option<&'static str> {
     let variables = table().iter().map(|(_, variable)| variable.name).filter(|name| settable(name).is_some());
-    let is_meant = |past: &&past::Past| !past.name.ends_with('*') && !matches!(past.was, Was::Misspelt);
+    let is_meant = |past: &&past::Past| !matches!(past.was, Was::Misspelt);
     let past = past::iter().filter(is_meant).map(|past| past.name);
     let most = (name.len() / LETTERS_PER_CHANGE + 1).min(CHANGES_MAX);
     let near = variables

@@ -2,7 +2,8 @@
 //! TencentDB, options that never were variables, and misspelt ones that are in print.
 //!
 //! `past.tsv` lists them. A name is passed over only if nobody loses access control, data or replication by that. What asks for
-//! more than the server does is refused with a reason. A name that ends with `*` stands for all options of a plugin.
+//! more than the server does is refused with a reason. Options of plugins stand
+//! with their full names: a misspelt one is an unknown variable, as in MariaDB.
 
 use std::sync::LazyLock;
 
@@ -60,18 +61,9 @@ fn read_line(line: &'static str) -> Past {
     Past { name, was, means, why }
 }
 
-/// What is known of a name, itself or as one of a plugin's options.
+/// What is known of a name.
 pub fn find(name: &str) -> Option<&'static Past> {
-    BY_NAME.get(name).copied().or_else(|| {
-        let of_plugin =
-            |past: &&Past| past.name.strip_suffix('*').is_some_and(|plugin| name.starts_with(plugin));
-        TABLE.iter().filter(of_plugin).max_by_key(|past| past.name.len())
-    })
-}
-
-/// Whether the table has this very name, not only its plugin.
-pub fn is_exactly(name: &str) -> bool {
-    BY_NAME.contains_key(name)
+    BY_NAME.get(name).copied()
 }
 
 /// Values that switch an option off.
