@@ -16,7 +16,7 @@ use keel_value::{CollationId, SqlType, TypeKind, Value, ValueRef};
 
 use crate::access;
 use crate::catalog::{ColumnDef, TableDef};
-use crate::database::Database;
+use crate::ddl::Definer;
 use crate::engine_error;
 use crate::maintain;
 use crate::result::{ColumnMeta, Completion, ResultColumns, RowSink, RowView};
@@ -24,7 +24,7 @@ use crate::session::Session;
 
 /// Runs the statement: a row for each table, with NULL where there is none or QUICK asks for a sum that is kept.
 pub(crate) fn run(
-    database: &Database,
+    database: Definer<'_>,
     session: &mut Session,
     what: &Maintain,
     sink: &mut dyn RowSink,
@@ -79,7 +79,7 @@ fn columns() -> Arc<ResultColumns> {
 }
 
 /// The sum as the session's transaction sees the rows, which it locks where a SELECT does.
-fn sum_within(database: &Database, session: &mut Session, table: &TableDef) -> SqlResult<u32> {
+fn sum_within(database: Definer<'_>, session: &mut Session, table: &TableDef) -> SqlResult<u32> {
     database.open_if_needed(session);
     let waits = Duration::from_secs(session.vars.row_lock_wait_timeout);
     let by_snapshot = session.vars.snapshot_isolation;

@@ -1,34 +1,32 @@
 //! The face to the server: statements become plans here, and plans run.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, OnceLock};
 
-use arc_swap::{ArcSwap, ArcSwapOption};
+use arc_swap::ArcSwapOption;
 use keel_base::{SqlResult, errors};
 use keel_sql::Literal;
 use keel_sql::ast::{self, Statement};
 use keel_storage::Engine;
 use keel_storage::runtime::{fiber, heap, time};
-use keel_value::temporal::Zone;
 use keel_value::{SqlType, Value};
 
 use crate::account::Privileges;
 use crate::account::check::{self, Asked, ColumnNeed, Need};
 use crate::bind::{BindContext, Binder, Clause, ParamSource};
 use crate::cache::{self, PlanCache, Scan};
-use crate::catalog::layout::Layout;
-use crate::catalog::store::CatalogTree;
-use crate::catalog::{Catalog, TableDef, View, show_create};
+use crate::catalog::{Catalog, TableDef, View};
 use crate::counts::Counting;
+use crate::ddl::{Definer, Statements};
 use crate::dml::{Family, delete, insert, is_join, load, multi, single_table, update};
 use crate::execute::before_names;
+use crate::home::Home;
 use crate::host::Host;
-use crate::mdl::TableLock;
 use crate::memory::Allowance;
 use crate::plan::{Body, Dependency, Notes, Plan, Settings, Shape, StatementKind, TableUse};
 use crate::point::PointSelect;
-use crate::read_lock::Gates;
-use crate::read_only::ReadOnly;
+use crate::result::Completion;
 use crate::select;
 use crate::session::Session;
 use crate::waits::RingLock;
@@ -37,24 +35,20 @@ use crate::xa::Branches;
 /// A plan that a statement gets in any case; `max_prepared_stmt_count` bounds their number.
 const SMALL_PLAN_BYTES: usize = 16 << 10;
 
-/// Octets that the keys may take which are written while a table is altered, unless somebody says otherwise.
-const ONLINE_LOG_MAX: u64 = 128 << 20;
-
 /// All databases of a server.
 pub struct Database {
-    engine: Arc<Engine>,
-    host: Arc<dyn Host>,
-    catalog: ArcSwap<Catalog>,
-    catalog_tree: CatalogTree,
-    /// Owned by the definition that changes the catalog.
-    definition_lock: Arc<TableLock>,
-    gates: Gates,
-    read_only: ReadOnly,
+    home: Home,
     branches: Branches,
     plans: PlanCache,
-    /// `innodb_online_alter_log_max_size`.
-    online_log_max: AtomicU64,
-    force_primary_key: AtomicBool,
+}
+
+impl Deref for Database {
+    type Target = Home;
+
+    #[inline]
+    fn deref(&self) -> &Home {
+        &self.home
+    }
 }
 
 /// What a lock beside those of rows is on.
@@ -88,145 +82,49 @@ struct Inputs<'a> {
     values: &'a [Value],
 }
 
+impl Statements for Database {
+    fn prepare(&self, session: &mut Session, statement: Arc<Statement>, params: u32) -> SqlResult<Arc<Plan>> {
+        Database::prepare(self, session, statement, params)
+    }
+
+    fn run_within(&self, session: &mut Session, plan: &Arc<Plan>, params: &[Value]) -> SqlResult<Completion> {
+        Database::run_within(self, session, plan, params)
+    }
+
+    fn forget_stale_plans(&self) {
+        self.plans.forget_stale(&self.catalog_now());
+    }
+}
+
 impl Database {
+    /// Runs definitions, statements about accounts and maintenance.
+    pub fn definer(&self) -> Definer<'_> {
+        Definer { home: &self.home, statements: self }
+    }
+
     /// Opens the catalog in `engine`, making it on the first start. Waits.
     pub fn open(engine: Arc<Engine>, host: Arc<dyn Host>) -> SqlResult<Arc<Database>> {
         keel_sql::pause::set_hook(fiber::offer);
-        let catalog_tree = CatalogTree::open(&engine, host.server_collation())?;
-        let catalog = ArcSwap::from_pointee(catalog_tree.load(&engine)?);
-        let definition_lock = Arc::default();
-        let database = Arc::new(Database {
-            engine,
-            host,
-            catalog,
-            catalog_tree,
-            definition_lock,
-            gates: Gates::default(),
-            read_only: ReadOnly::default(),
-            branches: Branches::default(),
-            plans: PlanCache::new(),
-            online_log_max: AtomicU64::new(ONLINE_LOG_MAX),
-            force_primary_key: AtomicBool::new(false),
-        });
+        let home = Home::open(engine, host)?;
+        let database = Arc::new(Database { home, branches: Branches::default(), plans: PlanCache::new() });
         database.recover_branches()?;
         Ok(database)
-    }
-
-    /// The engine below.
-    pub fn engine(&self) -> &Arc<Engine> {
-        &self.engine
-    }
-
-    /// The server around.
-    pub fn host(&self) -> &Arc<dyn Host> {
-        &self.host
-    }
-
-    /// The catalog as it is now.
-    pub fn catalog(&self) -> Arc<Catalog> {
-        self.catalog.load_full()
-    }
-
-    /// The same as a session sees it, with its temporary tables.
-    pub fn catalog_of(&self, session: &Session) -> Arc<Catalog> {
-        match session.temporary.is_empty() {
-            true => self.catalog(),
-            false => session.temporary.view(&self.catalog.load()),
-        }
-    }
-
-    /// The same for a moment, without counting where there are no temporary tables.
-    pub(crate) fn with_catalog_of<R>(&self, session: &Session, f: impl FnOnce(&Catalog) -> R) -> R {
-        let catalog = self.catalog.load();
-        match session.temporary.is_empty() {
-            true => f(&catalog),
-            false => f(&session.temporary.view(&catalog)),
-        }
-    }
-
-    /// The same for a moment, without counting.
-    pub(crate) fn catalog_now(&self) -> arc_swap::Guard<Arc<Catalog>> {
-        self.catalog.load()
-    }
-
-    pub(crate) fn catalog_tree(&self) -> &CatalogTree {
-        &self.catalog_tree
-    }
-
-    pub(crate) fn definition_lock(&self) -> &Arc<TableLock> {
-        &self.definition_lock
-    }
-
-    /// What the global read lock closes.
-    pub(crate) fn gates(&self) -> &Gates {
-        &self.gates
-    }
-
-    /// `read_only`.
-    #[inline]
-    pub(crate) fn read_only(&self) -> &ReadOnly {
-        &self.read_only
-    }
-
-    /// Octets that the keys may take which are written while a table is altered.
-    pub(crate) fn online_log_max(&self) -> u64 {
-        self.online_log_max.load(Ordering::Relaxed)
-    }
-
-    /// Sets `innodb_online_alter_log_max_size`.
-    pub fn set_online_log_max(&self, octets: u64) {
-        self.online_log_max.store(octets, Ordering::Relaxed);
-    }
-
-    /// `innodb_force_primary_key`.
-    pub(crate) fn forces_primary_key(&self) -> bool {
-        self.force_primary_key.load(Ordering::Relaxed)
-    }
-
-    /// Sets `innodb_force_primary_key`.
-    pub fn set_force_primary_key(&self, on: bool) {
-        self.force_primary_key.store(on, Ordering::Relaxed);
     }
 
     pub(crate) fn branches(&self) -> &Branches {
         &self.branches
     }
 
-    /// Shows the next version of the catalog to everybody.
-    pub(crate) fn publish(&self, catalog: Catalog) {
-        self.catalog.store(Arc::new(catalog));
-    }
-
-    /// Lets go of what cached plans keep of dropped tables and indexes.
-    pub(crate) fn forget_stale_plans(&self) {
-        self.plans.forget_stale(&self.catalog.load());
-    }
-
     /// What a lock of a ring is on: `` `schema`.`table` ``'s definition, a name of GET_LOCK(), or nothing for the global
     /// read lock.
     pub fn locked_thing(&self, ring: &RingLock) -> LockedThing {
-        if let Some(name) = self.host.user_locks().name_of(&ring.lock) {
+        if let Some(name) = self.host().user_locks().name_of(&ring.lock) {
             return LockedThing::Name(name);
         }
         let catalog = self.catalog();
         let tables = catalog.schemas().flat_map(|schema| schema.tables().into_iter());
         let table = tables.into_iter().find(|table| Arc::ptr_eq(&table.shared.lock, &ring.lock)).cloned();
         table.map_or(LockedThing::ReadLock, LockedThing::Table)
-    }
-
-    /// SHOW CREATE TABLE's text, in full.
-    pub fn show_create_table(&self, table: &TableDef) -> String {
-        show_create::table(table, self.next_auto_increment(table))
-    }
-
-    /// SHOW CREATE TABLE's text as a session wants it.
-    pub fn show_create_table_as(&self, table: &TableDef, layout: Layout, zone: &dyn Zone) -> String {
-        show_create::table_as(table, self.next_auto_increment(table), layout, zone)
-    }
-
-    /// The next AUTO_INCREMENT value of a table; 0 where it has no such column.
-    pub fn next_auto_increment(&self, table: &TableDef) -> u64 {
-        table.counting().map_or(0, |counting| counting.last().map_or(1, |last| last + 1))
     }
 
     /// The plan of a statement that was seen before under the same database and modes. `params` receives its literals.
@@ -580,7 +478,7 @@ impl Database {
         if let Some(series) = crate::series::table(schema, &name.name) {
             return Ok(Arc::new(series));
         }
-        self.host.virtual_table(schema, &name.name).ok_or_else(|| {
+        self.host().virtual_table(schema, &name.name).ok_or_else(|| {
             cx.session
                 .named_locks
                 .unknown(&name.name, crate::catalog::names::missing_table(schema, &name.name))

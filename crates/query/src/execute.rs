@@ -25,7 +25,7 @@ use crate::plan::{Body, Plan, StatementKind};
 use crate::result::{Completion, ResultColumns, RowSink, RowView};
 use crate::session::Session;
 use crate::waits::Contender;
-use crate::{engine_error, maintain, select};
+use crate::{maintain, select};
 
 /// Times that a plan is bound anew because definitions keep coming between.
 const REBIND_MAX: usize = 32;
@@ -119,27 +119,6 @@ impl Database {
             return Ok(());
         }
         check::plan(session, &self.catalog_now(), plan)
-    }
-
-    /// Runs a statement; one that `writes` waits for the global read lock of others, and holds it off while it runs.
-    pub(crate) fn within_gate(
-        &self,
-        session: &mut Session,
-        writes: bool,
-        run: impl FnOnce(&mut Session) -> SqlResult<Completion>,
-    ) -> SqlResult<Completion> {
-        // Tables that LOCK TABLES lets the session write have passed with it.
-        if !writes || session.named_locks.is_in_force() {
-            return run(session);
-        }
-        let pass = match self.pass_to_write(session) {
-            Err(error) if error.code == code::LOCK_DEADLOCK => return Err(self.undo(session, error)),
-            passed => passed?,
-        };
-        session.passes.push(pass);
-        let result = run(session);
-        session.passes.pop();
-        result
     }
 
     /// The same for a statement that the global read lock has let pass.
@@ -331,31 +310,6 @@ impl Database {
         }
     }
 
-    /// Undoes a failed statement, or the transaction where that is its own or is gone.
-    pub(crate) fn undo(&self, session: &mut Session, error: SqlError) -> SqlError {
-        let ends_all = match error.code {
-            // A ring of GET_LOCK() alone ends the statement, not the transaction.
-            code::LOCK_DEADLOCK => !std::mem::take(&mut session.user_locks.closed_ring),
-            code::CHECKREAD => true,
-            code::LOCK_WAIT_TIMEOUT => session.vars.rollback_on_timeout,
-            _ => false,
-        };
-        let undone = if ends_all || !session.in_transaction() {
-            self.rollback_because(session, error.code)
-        } else {
-            match &mut session.txn {
-                Some(txn) => txn.rollback_statement().map_err(engine_error),
-                None => Ok(()),
-            }
-        };
-        if undone.is_err() {
-            // What could not be undone must never be committed: the whole transaction goes, in the background if need be.
-            let _ = self.rollback(session);
-        }
-        // The statement's own error says more than one from a store that has failed meanwhile.
-        error
-    }
-
     fn run(
         &self,
         session: &mut Session,
@@ -460,7 +414,7 @@ impl Database {
             }
             check::definition(session, &self.catalog_now(), &plan.statement)?;
             let params = if plan.literals.is_some() { &[] } else { params };
-            let done = self.define(session, &plan.statement, params)?;
+            let done = self.definer().define(session, &plan.statement, params)?;
             session.transaction.note_temporary(session.vars.autocommit);
             return Ok(done);
         }
@@ -475,7 +429,7 @@ impl Database {
             }
         }
         check::definition(session, &self.catalog_now(), &plan.statement)?;
-        let writes = plan.kind.defines() && !self.concerns_temporary(session, &plan.statement)
+        let writes = plan.kind.defines() && !self.definer().concerns_temporary(session, &plan.statement)
             || matches!(plan.kind, StatementKind::Analyze | StatementKind::Optimize);
         self.within_gate(session, writes, |session| {
             // The switch to read_only=1 may have held it back at the gate.
@@ -508,13 +462,13 @@ impl Database {
             Statement::Savepoint(name) => self.savepoint(session, name)?,
             Statement::RollbackTo(name) => self.rollback_to_savepoint(session, name)?,
             Statement::ReleaseSavepoint(name) => self.release_savepoint(session, name)?,
-            Statement::Maintain(what) => return maintain::run(self, session, what, sink),
-            definition if self.passes_over(session, definition) => {}
+            Statement::Maintain(what) => return maintain::run(self.definer(), session, what, sink),
+            definition if self.definer().passes_over(session, definition) => {}
             definition => {
                 let locks = self.check_named(session, definition)?;
                 // Of a text the parameters are its literals, which a definition reads in its tree.
                 let params = if plan.literals.is_some() { &[] } else { params };
-                let done = self.define(session, definition, params);
+                let done = self.definer().define(session, definition, params);
                 match definition {
                     Statement::DropTable(_) if done.is_ok() => Database::forget_dropped(session, &locks),
                     Statement::CreateTable(create) if create.or_replace => {

@@ -15,7 +15,6 @@ use keel_sql::ast::{self, LockWait, Statement, TableLockKind};
 
 use crate::Database;
 use crate::account::check::{self, have_definers};
-use crate::bind::{BindContext, Binder, ParamSource};
 use crate::catalog::{Catalog, TableDef, View};
 use crate::ddl::WAIT_WHILE_OWNING;
 use crate::mdl::{Kind, Owned, TableLock};
@@ -339,7 +338,7 @@ impl Database {
             if let Some(name) = refused {
                 return Err(refusal(true, &name.alias));
             }
-            self.forget_sequences();
+            self.definer().forget_sequences();
             return Ok(());
         }
         for name in tables {
@@ -471,23 +470,6 @@ impl Database {
             }
         }
         Ok((wanted, names))
-    }
-
-    /// A view, the views below it, and the tables of all.
-    #[expect(clippy::type_complexity, reason = "views and tables")]
-    pub(crate) fn reach(
-        &self,
-        session: &Session,
-        view: &Arc<View>,
-    ) -> SqlResult<(Vec<Arc<View>>, Vec<Arc<TableDef>>)> {
-        let catalog = self.catalog();
-        let params = ParamSource::default();
-        let mut binder =
-            Binder::new(BindContext { catalog: &catalog, session, params, assigned: &[], counting: None });
-        crate::select::view::target(&mut binder, view, None)?;
-        let views = binder.views.iter().map(|named| named.view.clone()).collect();
-        let tables = binder.tables.iter().filter(|table| !table.is_virtual()).cloned().collect();
-        Ok((views, tables))
     }
 
     /// UNLOCK TABLES: commits what is open if tables were locked; gives back the global read lock too.

@@ -16,7 +16,7 @@ use keel_value::{CollationId, SqlType, TypeKind, Value};
 
 use crate::account::check::have_definers;
 use crate::catalog::{IndexDef, TableDef, View, names};
-use crate::database::Database;
+use crate::ddl::Definer;
 use crate::ddl::lock_timeout;
 use crate::dml::{EntryBuffers, write_entry};
 use crate::engine_error;
@@ -30,7 +30,7 @@ const PROBLEMS_MAX: usize = 20;
 
 /// Runs the statement: four columns, one or more rows per table.
 pub(crate) fn run(
-    database: &Database,
+    database: Definer<'_>,
     session: &mut Session,
     what: &Maintain,
     sink: &mut dyn RowSink,
@@ -88,7 +88,7 @@ fn columns() -> Arc<ResultColumns> {
 type Lines = Vec<(&'static str, String)>;
 
 fn report(
-    database: &Database,
+    database: Definer<'_>,
     session: &mut Session,
     what: &Maintain,
     schema: &str,
@@ -227,13 +227,13 @@ fn has_all(table: &TableDef, named: &Persistent) -> bool {
 }
 
 /// Refuses a view of which a definer is gone, its own or that of one below.
-fn check_definers(database: &Database, session: &Session, view: &Arc<View>) -> SqlResult<()> {
+fn check_definers(database: Definer<'_>, session: &Session, view: &Arc<View>) -> SqlResult<()> {
     let (views, _) = database.reach(session, view)?;
     have_definers(session, &database.catalog().accounts, &views)
 }
 
 /// What CHECK TABLE says of a view that cannot be read.
-fn check_broken(database: &Database, session: &Session, view: &Arc<View>, error: SqlError) -> Lines {
+fn check_broken(database: Definer<'_>, session: &Session, view: &Arc<View>, error: SqlError) -> Lines {
     let reason = database.plan_view(session, view).err();
     let reasons = reason.into_iter().filter(|reason| reason.message != error.message);
     let mut lines: Lines = reasons.map(|reason| ("Error", reason.message.into_owned())).collect();
@@ -262,7 +262,7 @@ impl Drop for Share {
 /// The table as LOCK TABLES lets the session use it. CHECK and ANALYZE share it, REPAIR has it for itself, unless the session
 /// has locked it by name.
 pub(crate) fn usable(
-    database: &Database,
+    database: Definer<'_>,
     session: &Session,
     (op, wait): (MaintainOp, Option<&LockWait>),
     schema: &str,
@@ -312,7 +312,7 @@ pub(crate) fn usable(
 }
 
 /// What is wrong with a table, in words; empty is good.
-fn check_table(database: &Database, session: &Session, table: &TableDef) -> SqlResult<Vec<String>> {
+fn check_table(database: Definer<'_>, session: &Session, table: &TableDef) -> SqlResult<Vec<String>> {
     let engine = database.engine();
     let options = TxnOptions { interrupt: Some(session.interrupt.engine().clone()), ..TxnOptions::default() };
     let mut txn = engine.begin(options);

@@ -1,13 +1,13 @@
 //! DROP, ALTER and CALL of stored programs and foreign servers, none of which exists.
 
-use crate::Database;
 use crate::account::{Accounts, Privileges, check, see};
+use crate::ddl::Definer;
 use crate::ddl::schema_of;
 use crate::session::Session;
 use keel_base::{SqlError, SqlResult, errors};
 use keel_sql::ast::{Account, ObjectName, ProgramAction, ProgramKind, ProgramStatement, Wanted, WantedOf};
 
-impl Database {
+impl Definer<'_> {
     /// Raises the error that the object does not exist, or with IF EXISTS the note.
     pub fn run_program_statement(
         &self,
@@ -43,7 +43,7 @@ impl Database {
     }
 }
 
-impl Database {
+impl Definer<'_> {
     /// Whether the session may run a statement that is not supported: an account without the privileges does not learn that.
     pub fn check_wanted(&self, session: &Session, wanted: &Wanted) -> SqlResult<()> {
         let catalog = self.catalog();

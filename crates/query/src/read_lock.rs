@@ -18,7 +18,7 @@ use keel_storage::runtime::time::{self, Instant};
 use keel_storage::runtime::wait::WaitEvent;
 use keel_storage::runtime::{slot_count, worker_index};
 
-use crate::Database;
+use crate::home::Home;
 use crate::mdl::{Kind, TableLock};
 use crate::session::Session;
 use crate::waits::Contender;
@@ -98,7 +98,7 @@ impl Drop for ReadLock {
     }
 }
 
-impl Database {
+impl Home {
     /// FLUSH TABLES WITH READ LOCK: commits what is open. Waits for the statements that write, and for the commits.
     pub fn lock_for_reading(&self, session: &mut Session) -> SqlResult<()> {
         if session.named_locks.is_in_force() {

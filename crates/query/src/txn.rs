@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use keel_base::{SqlError, SqlResult, errors};
+use keel_base::{SqlError, SqlResult, code, errors};
 use keel_sql::ast;
 use keel_storage::{Isolation, Savepoint, TxnOptions};
 
+use crate::engine_error;
+use crate::home::Home;
 use crate::mdl::TableLock;
+use crate::result::Completion;
 use crate::session::Session;
 use crate::xa::Branch;
-use crate::{Database, engine_error};
 
 /// What SQL knows of a session's transaction beside the engine's [`Txn`](keel_storage::Txn).
 #[derive(Default)]
@@ -90,7 +92,7 @@ impl Drop for TransactionState {
     }
 }
 
-impl Database {
+impl Home {
     /// START TRANSACTION: commits what was open.
     pub fn begin(&self, session: &mut Session, how: ast::StartTransaction) -> SqlResult<()> {
         self.commit(session)?;
@@ -302,6 +304,52 @@ impl Database {
         session.transaction.read_only = next.unwrap_or(session.vars.read_only);
         let next = session.vars.next_isolation.take();
         session.transaction.isolation = Some(next.unwrap_or(session.vars.isolation));
+    }
+
+    /// Runs a statement; one that `writes` waits for the global read lock of others, and holds it off while it runs.
+    pub(crate) fn within_gate(
+        &self,
+        session: &mut Session,
+        writes: bool,
+        run: impl FnOnce(&mut Session) -> SqlResult<Completion>,
+    ) -> SqlResult<Completion> {
+        // Tables that LOCK TABLES lets the session write have passed with it.
+        if !writes || session.named_locks.is_in_force() {
+            return run(session);
+        }
+        let pass = match self.pass_to_write(session) {
+            Err(error) if error.code == code::LOCK_DEADLOCK => return Err(self.undo(session, error)),
+            passed => passed?,
+        };
+        session.passes.push(pass);
+        let result = run(session);
+        session.passes.pop();
+        result
+    }
+
+    /// Undoes a failed statement, or the transaction where that is its own or is gone.
+    pub(crate) fn undo(&self, session: &mut Session, error: SqlError) -> SqlError {
+        let ends_all = match error.code {
+            // A ring of GET_LOCK() alone ends the statement, not the transaction.
+            code::LOCK_DEADLOCK => !std::mem::take(&mut session.user_locks.closed_ring),
+            code::CHECKREAD => true,
+            code::LOCK_WAIT_TIMEOUT => session.vars.rollback_on_timeout,
+            _ => false,
+        };
+        let undone = if ends_all || !session.in_transaction() {
+            self.rollback_because(session, error.code)
+        } else {
+            match &mut session.txn {
+                Some(txn) => txn.rollback_statement().map_err(engine_error),
+                None => Ok(()),
+            }
+        };
+        if undone.is_err() {
+            // What could not be undone must never be committed: the whole transaction goes, in the background if need be.
+            let _ = self.rollback(session);
+        }
+        // The statement's own error says more than one from a store that has failed meanwhile.
+        error
     }
 }
 

@@ -334,8 +334,8 @@ fn the_catalog_is_there_after_a_restart_and_a_crash() {
     let open = || {
         let engine = Engine::open(config()).expect("open");
         let database = Database::open(engine.clone(), Arc::new(NoServer::default())).expect("catalog");
-        if database.lacks_accounts() {
-            database.make_accounts(&FirstAccounts::Insecure).expect("accounts");
+        if database.definer().lacks_accounts() {
+            database.definer().make_accounts(&FirstAccounts::Insecure).expect("accounts");
         }
         (engine, database)
     };

@@ -303,7 +303,7 @@ impl Core {
     /// The state of a new connection: variables, user variables, prepared statements and transaction are gone.
     pub fn reset(&mut self) -> SqlResult<()> {
         let database = self.state.database().clone();
-        database.drop_temporary_tables(&mut self.sql);
+        database.definer().drop_temporary_tables(&mut self.sql);
         database.leave(&mut self.sql)?;
         database.unlock_named_tables(&mut self.sql)?;
         self.sql.user_locks.release_all();
@@ -332,7 +332,7 @@ impl Core {
         self.limited = None;
         let database = self.state.database().clone();
         // The client is gone: nobody reads an error.
-        database.drop_temporary_tables(&mut self.sql);
+        database.definer().drop_temporary_tables(&mut self.sql);
         let _ = database.leave(&mut self.sql);
         self.statements.clear(&self.state);
         self.state.registry.remove(self.client.id);

@@ -22,7 +22,7 @@ pub fn check(core: &Core, statement: &Statement) -> SqlResult<()> {
         Statement::Shutdown => see::require_global(session, P::SHUTDOWN),
         Statement::Show(show) => check_show(core, &show.what),
         Statement::Unsupported { wants: Some(wanted), .. } => {
-            core.state.database().check_wanted(&core.sql, wanted)
+            core.state.database().definer().check_wanted(&core.sql, wanted)
         }
         Statement::Unsupported { what, .. } => check_unsupported(core, what),
         _ => Ok(()),

@@ -173,7 +173,7 @@ pub fn start_on_fiber(mut options: Options) -> Result<Server, StartError> {
     let database = state.database();
     let made = make_accounts(&state, &mut options)?;
     if state.globals.named("skip_grant_tables").is_on() {
-        database.skip_grants();
+        database.definer().skip_grants();
     }
     database.start_read_only(state.globals.named("read_only").is_on());
     state.engine.set_deadlock_search(state.globals.named("innodb_deadlock_detect").is_on());
@@ -256,7 +256,7 @@ fn open_state(
 /// the options that choose the first accounts have no effect.
 fn make_accounts(state: &ServerState, options: &mut Options) -> Result<Vec<String>, StartError> {
     let database = state.database();
-    if !database.lacks_accounts() {
+    if !database.definer().lacks_accounts() {
         lines::accounts_exist(&mut options.given);
         return Ok(Vec::new());
     }
@@ -270,7 +270,7 @@ fn make_accounts(state: &ServerState, options: &mut Options) -> Result<Vec<Strin
             read_password(path).map_err(|reason| StartError::Password { path: path.clone(), reason })?,
         ),
     };
-    database.make_accounts(&first).map_err(StartError::Catalog)?;
+    database.definer().make_accounts(&first).map_err(StartError::Catalog)?;
     Ok(match (&first, &options.initial) {
         (FirstAccounts::Socket { owner }, _) => {
             socket_notes(&first, owner_id.filter(|_| owner.is_none()), options)

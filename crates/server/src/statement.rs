@@ -227,7 +227,7 @@ fn run_more(core: &mut Core, statement: &Statement, params: &[Value]) -> SqlResu
         | Statement::Grant(_)
         | Statement::Revoke(_) => {
             let database = core.state.database().clone();
-            database.run_account_statement(&mut core.sql, statement).map(|()| Outcome::Ok(""))
+            database.definer().run_account_statement(&mut core.sql, statement).map(|()| Outcome::Ok(""))
         }
         Statement::Explain(explain) => match &explain.what {
             ExplainTarget::Connection(id) => {
@@ -238,7 +238,7 @@ fn run_more(core: &mut Core, statement: &Statement, params: &[Value]) -> SqlResu
         },
         Statement::Program(of) => {
             let database = core.state.database().clone();
-            database.run_program_statement(&mut core.sql, of).map(|()| Outcome::Ok(""))
+            database.definer().run_program_statement(&mut core.sql, of).map(|()| Outcome::Ok(""))
         }
         Statement::Help(_) => Ok(Outcome::Rows(show::admin::help())),
         other => Err(errors::not_supported_yet(name_of(other))),
@@ -378,7 +378,7 @@ fn check_as_prepared(core: &mut Core, statement: &Statement) -> SqlResult<()> {
             check_as_prepared(core, statement)
         }
         Statement::Show(what) => show::check(core, what),
-        Statement::CreateTable(create) => core.state.database().check_sequence(&core.sql, create),
+        Statement::CreateTable(create) => core.state.database().definer().check_sequence(&core.sql, create),
         _ => Ok(()),
     }
 }
@@ -554,7 +554,7 @@ fn run_flush(core: &mut Core, what: &FlushKind) -> SqlResult<()> {
         FlushKind::Privileges => {
             core.state.digests.forget();
             core.state.usage.forget_passwords();
-            database.check_grants(&core.sql)
+            database.definer().check_grants(&core.sql)
         }
         FlushKind::Other(what) => {
             match what.as_str() {

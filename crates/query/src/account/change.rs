@@ -5,7 +5,7 @@ use std::sync::Arc;
 use keel_base::SqlResult;
 
 use super::{Account, Accounts, Granted};
-use crate::Database;
+use crate::ddl::Definer;
 use crate::result::Completion;
 use crate::session::Session;
 
@@ -50,7 +50,7 @@ fn is_same(a: &Account, b: &Account) -> bool {
     (&a.user, &a.host, a.is_role) == (&b.user, &b.host, b.is_role)
 }
 
-impl Database {
+impl Definer<'_> {
     /// Changes accounts as a definition does: it commits what is open, and what `edit` leaves behind is there as a whole or
     /// not at all. An error of `edit` comes back as such; what went well before is kept where it says so by `Ok(Err)`.
     pub(crate) fn change_accounts(

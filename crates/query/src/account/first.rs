@@ -7,7 +7,8 @@ use keel_storage::TxnOptions;
 
 use super::auth::{self, Auth};
 use super::{Account, Accounts, Privileges, Proxied, record};
-use crate::{Database, engine_error};
+use crate::ddl::Definer;
+use crate::engine_error;
 
 /// The user with all privileges in every new data folder.
 const ROOT: &str = "root";
@@ -61,7 +62,7 @@ fn administrator(user: &str, host: &str, auth: Vec<Auth>) -> Account {
     account
 }
 
-impl Database {
+impl Definer<'_> {
     /// Whether the data folder has no accounts yet, because it is new or its first start was cut short.
     pub fn lacks_accounts(&self) -> bool {
         self.catalog().accounts.version == 0

@@ -8,8 +8,8 @@ use super::change::Edit;
 use super::expand::{Name, require_manager};
 use super::see::{self, database_denied, require_mysql};
 use super::{Account, PUBLIC, Privileges, Proxied, check, user};
-use crate::Database;
 use crate::catalog::names;
+use crate::ddl::Definer;
 use crate::ddl::schema_of;
 use crate::session::Session;
 
@@ -40,7 +40,7 @@ impl Wanted {
     }
 }
 
-impl Database {
+impl Definer<'_> {
     /// GRANT, or REVOKE.
     pub(crate) fn grant(&self, session: &mut Session, grant: &ast::Grant, revoke: bool) -> SqlResult<()> {
         let (privileges, on) = match &grant.what {

@@ -9,10 +9,10 @@ use super::change::{Edit, give_role};
 use super::expand::{NONE, Name, not_granted, plain_role, real_role, require_manager, role_name};
 use super::see::require_mysql;
 use super::{Account, Accounts, Granted, PUBLIC, Privileges};
-use crate::Database;
+use crate::ddl::Definer;
 use crate::session::Session;
 
-impl Database {
+impl Definer<'_> {
     /// CREATE ROLE.
     pub(crate) fn create_roles(&self, session: &mut Session, create: &ast::CreateRole) -> SqlResult<()> {
         require_manager(session, &self.catalog().accounts, Privileges::INSERT)?;

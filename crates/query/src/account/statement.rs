@@ -3,10 +3,10 @@
 use keel_base::{SqlResult, errors};
 use keel_sql::ast::Statement;
 
-use crate::Database;
+use crate::ddl::Definer;
 use crate::session::Session;
 
-impl Database {
+impl Definer<'_> {
     /// Runs CREATE USER, GRANT and their like.
     pub fn run_account_statement(&self, session: &mut Session, statement: &Statement) -> SqlResult<()> {
         self.refuse_unchecked()?;

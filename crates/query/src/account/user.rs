@@ -11,10 +11,10 @@ use super::change::Edit;
 use super::expand::{Name, require_manager};
 use super::see::require_mysql;
 use super::{Account, Lifetime, Privileges, Require};
-use crate::Database;
+use crate::ddl::Definer;
 use crate::session::Session;
 
-impl Database {
+impl Definer<'_> {
     /// CREATE USER and ALTER USER.
     pub(crate) fn create_users(&self, session: &mut Session, create: &CreateUser) -> SqlResult<()> {
         let wanted = if create.alter { Privileges::UPDATE } else { Privileges::INSERT };

@@ -15,11 +15,11 @@ use super::database::choose_collation;
 use super::lost::{LostPart, NOWHERE};
 use super::renames::{self, Renames};
 use super::{algorithm, checks, conditional, create, engine_options, foreign, generated, keys, schema_of};
-use crate::Database;
 use crate::catalog::{
     Catalog, ColumnDefault, ForeignKey, Generated, IndexKind, IndexRecord, TableDef, TableRecord, check,
     names,
 };
+use crate::ddl::Definer;
 use crate::result::Completion;
 use crate::session::Session;
 
@@ -84,7 +84,7 @@ impl Words {
     }
 }
 
-impl Database {
+impl Definer<'_> {
     pub(super) fn alter_table(
         &self,
         session: &mut Session,

@@ -16,9 +16,9 @@ use keel_value::{CollationId, SqlMode, SqlType, TypeKind, Value, convert};
 use super::PendingTrees;
 use super::alter::Alteration;
 use super::online::{Building, Follow, Writing};
-use crate::Database;
 use crate::catalog::counter::counted;
 use crate::catalog::{ColumnDef, IndexDef, Shared, TableDef};
+use crate::ddl::Definer;
 use crate::dml::{
     Checks, Generated, RowBuffers, Strictness, Written, delete_row, duplicate_error, insert_at, insert_row,
     into_column, is_ignorable, lock_row,
@@ -26,7 +26,7 @@ use crate::dml::{
 use crate::engine_error;
 use crate::session::Session;
 
-impl Database {
+impl Definer<'_> {
     /// Copies all rows into new trees; a new AUTO_INCREMENT column counts on from `last_auto`.
     pub(super) fn copy<'b>(
         &'b self,

@@ -18,12 +18,12 @@ use super::{
     Definition, PendingTrees, are_same, checks, engine_options, foreign, generated, kept, keys, row_size,
     schema_of,
 };
-use crate::Database;
 use crate::account::check;
 use crate::bind::{BindContext, Binder, ParamSource};
 use crate::catalog::{
     ColumnDef, ColumnDefault, MAKING, Schema, Shared, TableDef, TableOptions, TableRecord, names,
 };
+use crate::ddl::Definer;
 use crate::expr::typing;
 use crate::mdl::{Owned, TableLock};
 use crate::plan::Shape;
@@ -71,7 +71,7 @@ fn is_of_wait(error: &SqlError) -> bool {
     waits.contains(&error.code)
 }
 
-impl Database {
+impl Definer<'_> {
     pub(super) fn create_table(
         &self,
         session: &mut Session,
@@ -435,8 +435,8 @@ impl Database {
             returning: Vec::new(),
         };
         let statement = Arc::new(ast::Statement::Insert(Box::new(insert)));
-        let plan = self.prepare(session, statement, params.len() as u32)?;
-        self.run_within(session, &plan, params)
+        let plan = self.statements.prepare(session, statement, params.len() as u32)?;
+        self.statements.run_within(session, &plan, params)
     }
 
     /// The columns that a query gives to the table made of it: those of tables keep their defaults.

@@ -9,12 +9,12 @@ use keel_value::collation::{self, Charset};
 
 use super::columns::{COMMENT_CHARS_MAX, fitting_comment};
 use super::{Definition, foreign};
-use crate::Database;
 use crate::catalog::{Schema, names};
+use crate::ddl::Definer;
 use crate::result::Completion;
 use crate::session::Session;
 
-impl Database {
+impl Definer<'_> {
     pub(super) fn create_database(
         &self,
         session: &mut Session,

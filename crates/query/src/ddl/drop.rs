@@ -7,12 +7,12 @@ use keel_sql::ast::{self, LockWait, ObjectName};
 use keel_storage::runtime::console;
 
 use super::{foreign, schema_of};
-use crate::Database;
 use crate::catalog::{Shared, TableDef, names};
+use crate::ddl::Definer;
 use crate::result::Completion;
 use crate::session::Session;
 
-impl Database {
+impl Definer<'_> {
     /// Drops what exists; then 1051 names what does not, unless IF EXISTS makes a note of it.
     pub(super) fn drop_tables(&self, session: &mut Session, drop: &ast::DropTable) -> SqlResult<Completion> {
         for name in &drop.tables {

@@ -16,11 +16,11 @@ use super::alter::Alteration;
 use super::copy::Copied;
 use super::online::{Building, Follow, Openness};
 use super::{algorithm, checks, columns, foreign, generated, kept, keys, row_size};
-use crate::Database;
 use crate::catalog::counter::counted;
 use crate::catalog::{
     AutoIncrement, ForeignKey, IndexKind, IndexRecord, Shared, TableDef, TableRecord, names,
 };
+use crate::ddl::Definer;
 use crate::dml::{EntryBuffers, RowBuffers, check_rows, duplicate_error, insert_entry, write_entry};
 use crate::engine_error;
 use crate::mdl::Owned;
@@ -28,7 +28,7 @@ use crate::sequence;
 use crate::session::Session;
 use crate::sort::{Sorted, Sorter};
 
-impl Database {
+impl Definer<'_> {
     /// Makes an altered table real; gives the rows that MariaDB would have copied too.
     pub(super) fn carry_out(
         &self,

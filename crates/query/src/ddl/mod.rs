@@ -36,6 +36,7 @@ mod view_expr;
 mod view_text;
 mod zero_dates;
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,17 +50,48 @@ pub(crate) use self::foreign::have_equal_keys;
 pub(crate) use self::kept::check_parsed;
 use crate::account::{Account, record};
 use crate::catalog::{Catalog, Shared, TableDef, TableRecord, store};
+use crate::engine_error;
 use crate::expr::Env;
+use crate::home::Home;
 use crate::mdl::{Owned, TableLock};
 use crate::memory::TablePlace;
+use crate::plan::Plan;
 use crate::result::Completion;
 use crate::sequence;
 use crate::session::Session;
-use crate::{Database, engine_error};
 
 pub(crate) use columns::{column_type, implicit_default, padded};
 
-impl Database {
+/// The statements that definitions run, and the plans that they end.
+pub trait Statements {
+    /// Binds and optimises a parsed statement with `params` parameters.
+    fn prepare(&self, session: &mut Session, statement: Arc<Statement>, params: u32) -> SqlResult<Arc<Plan>>;
+
+    /// Runs a plan without rows as a part of a definition, in a transaction of its own.
+    fn run_within(&self, session: &mut Session, plan: &Arc<Plan>, params: &[Value]) -> SqlResult<Completion>;
+
+    /// Drops what cached plans keep of dropped tables and indexes.
+    fn forget_stale_plans(&self);
+}
+
+/// Runs definitions, statements about accounts and maintenance.
+#[derive(Clone, Copy)]
+pub struct Definer<'a> {
+    /// What they change.
+    pub home: &'a Home,
+    /// Runs statements within them.
+    pub statements: &'a dyn Statements,
+}
+
+impl Deref for Definer<'_> {
+    type Target = Home;
+
+    fn deref(&self) -> &Home {
+        self.home
+    }
+}
+
+impl Definer<'_> {
     /// Runs a definition. What was open is committed already.
     pub(crate) fn define(
         &self,
@@ -95,7 +127,7 @@ impl Database {
         owned.take(self.definition_lock(), session, lock_timeout(session, None))?;
         let catalog = Catalog::clone(&self.catalog());
         Ok(Definition {
-            database: self,
+            database: *self,
             txn: self.engine().begin(TxnOptions::default()),
             catalog,
             put: Vec::new(),
@@ -196,25 +228,6 @@ impl Database {
             Owned::default().take(busy, session, timeout)?;
         }
     }
-
-    /// The table of that name, or 1146. Virtual tables cannot be defined.
-    pub fn find_table(&self, session: &Session, name: &ObjectName) -> SqlResult<Arc<TableDef>> {
-        let schema = schema_of(session, name)?;
-        self.refuse_virtual(session, schema)?;
-        let catalog = self.catalog_of(session);
-        if catalog.view(schema, &name.name).is_some() {
-            return Err(errors::wrong_object(schema, &name.name, "BASE TABLE"));
-        }
-        catalog.require_table(schema, &name.name).cloned()
-    }
-
-    /// 1044 for information_schema and its like.
-    fn refuse_virtual(&self, session: &Session, schema: &str) -> SqlResult<()> {
-        if self.host().virtual_schemas().iter().any(|v| v.eq_ignore_ascii_case(schema)) {
-            return Err(errors::dbaccess_denied(&session.access.user, &session.access.host, schema));
-        }
-        Ok(())
-    }
 }
 
 /// The database that a name means.
@@ -251,7 +264,7 @@ const DEFINITION_LOOK: Duration = Duration::from_millis(10);
 
 /// The next version of the catalog while it is made.
 pub(crate) struct Definition<'d> {
-    database: &'d Database,
+    database: Definer<'d>,
     txn: Txn,
     /// What it becomes.
     pub(crate) catalog: Catalog,
@@ -347,7 +360,7 @@ impl Definition<'_> {
         self.catalog.version += 1;
         self.database.publish(std::mem::take(&mut self.catalog));
         if self.drops {
-            self.database.forget_stale_plans();
+            self.database.statements.forget_stale_plans();
         }
         Ok(())
     }
@@ -355,14 +368,14 @@ impl Definition<'_> {
 
 /// Trees that exist before a definition names them: they go again unless it succeeds.
 struct PendingTrees<'d> {
-    database: &'d Database,
+    database: &'d Home,
     temporary: bool,
     trees: Vec<TreeId>,
     places: Vec<(TreeId, TablePlace)>,
 }
 
 impl PendingTrees<'_> {
-    fn new(database: &Database, temporary: bool) -> PendingTrees<'_> {
+    fn new(database: &Home, temporary: bool) -> PendingTrees<'_> {
         PendingTrees { database, temporary, trees: Vec::new(), places: Vec::new() }
     }
 

@@ -20,9 +20,9 @@ use keel_storage::{Read, Txn, TxnOptions, Watch};
 
 use super::algorithm::{self, Lock};
 use super::alter::Alteration;
-use crate::Database;
 use crate::catalog::TableDef;
 use crate::engine_error;
+use crate::home::Home;
 use crate::mdl::Owned;
 use crate::session::Session;
 
@@ -119,7 +119,7 @@ pub(super) trait Follow {
 
 /// The rows of a table that something is built from.
 pub(super) struct Building<'b> {
-    database: &'b Database,
+    database: &'b Home,
     source: &'b TableDef,
     owned: &'b Owned,
     openness: Openness,
@@ -135,7 +135,7 @@ pub(super) struct Building<'b> {
 impl<'b> Building<'b> {
     /// Takes the snapshot and leaves the table, which is owned, to others.
     pub fn begin(
-        database: &'b Database,
+        database: &'b Home,
         session: &Session,
         source: &'b TableDef,
         owned: &'b Owned,
@@ -247,13 +247,13 @@ fn read_row(txn: &mut Txn, table: &TableDef, key: &[u8], out: &mut Vec<u8>) -> S
 
 /// A transaction that fills new trees, and is committed every so many rows: the undo log stays short.
 pub(super) struct Writing<'d> {
-    database: &'d Database,
+    database: &'d Home,
     pub txn: Txn,
     rows: u64,
 }
 
 impl Writing<'_> {
-    pub fn begin<'d>(database: &'d Database, session: &Session) -> Writing<'d> {
+    pub fn begin<'d>(database: &'d Home, session: &Session) -> Writing<'d> {
         Writing { database, txn: database.engine().begin(quiet(session)), rows: 0 }
     }
 

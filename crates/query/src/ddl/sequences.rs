@@ -4,12 +4,12 @@ use keel_base::{SqlResult, errors};
 use keel_sql::ast;
 
 use super::schema_of;
-use crate::Database;
+use crate::ddl::Definer;
 use crate::result::Completion;
 use crate::sequence;
 use crate::session::Session;
 
-impl Database {
+impl Definer<'_> {
     /// Changes how a sequence goes on, with nobody using it meanwhile.
     pub(super) fn alter_sequence(
         &self,

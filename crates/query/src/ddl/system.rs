@@ -4,22 +4,10 @@
 use keel_base::errors;
 use keel_sql::ast::{ObjectName, Statement};
 
-use super::schema_of;
-use crate::database::Database;
+use crate::ddl::Definer;
 use crate::session::Session;
 
-impl Database {
-    /// Whether a name is that of one of the server's own tables, which no real one hides.
-    pub(crate) fn is_system_table(&self, session: &Session, name: &ObjectName) -> bool {
-        let Ok(schema) = schema_of(session, name) else { return false };
-        let is_virtual = self.host().virtual_schemas().iter().any(|v| v.eq_ignore_ascii_case(schema));
-        !is_virtual
-            && !self.with_catalog_of(session, |catalog| {
-                catalog.table(schema, &name.name).is_some() || catalog.view(schema, &name.name).is_some()
-            })
-            && self.host().virtual_table(schema, &name.name).is_some_and(|table| *table.schema == *schema)
-    }
-
+impl Definer<'_> {
     /// Whether a definition concerns nothing but the server's own tables; then nothing is done, and a note says so.
     pub(crate) fn passes_over(&self, session: &mut Session, statement: &Statement) -> bool {
         let names: Vec<&ObjectName> = match statement {

@@ -8,15 +8,16 @@ use keel_storage::TxnOptions;
 
 use super::{foreign, schema_of};
 use crate::catalog::{Schema, Shared, TableDef, TableRecord, TableSet, names};
+use crate::ddl::Definer;
 use crate::result::Completion;
 use crate::session::Session;
 use crate::temporary::TemporaryTables;
-use crate::{Database, engine_error, sequence};
+use crate::{engine_error, sequence};
 
 /// The old name and the new one.
 type Rename = (ast::ObjectName, ast::ObjectName);
 
-impl Database {
+impl Definer<'_> {
     /// CREATE TEMPORARY TABLE.
     pub(super) fn create_temporary(
         &self,

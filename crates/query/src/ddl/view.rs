@@ -10,13 +10,13 @@ use super::columns::implicit_default;
 use super::create::{storable, storable_result};
 use super::view_text::{Rewriter, is_unfit};
 use super::{Definition, schema_of};
-use crate::Database;
 use crate::account::{Accounts, check};
 use crate::bind::{BindContext, Binder, ParamSource, WholeNames};
 use crate::catalog::layout::Layout;
 use crate::catalog::{
     Catalog, CheckOption, ColumnDefault, TableDef, View, ViewAlgorithm, ViewRecord, names, show_create,
 };
+use crate::ddl::Definer;
 use crate::mdl::TableLock;
 use crate::result::Completion;
 use crate::select;
@@ -25,7 +25,7 @@ use crate::session::Session;
 /// Views that describe each other.
 const DESCRIBED_MAX: usize = 16;
 
-impl Database {
+impl Definer<'_> {
     /// CREATE and ALTER VIEW.
     pub(super) fn create_view(
         &self,

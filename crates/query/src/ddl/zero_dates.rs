@@ -9,8 +9,8 @@ use keel_value::{SqlMode, TypeKind};
 
 use super::alter::Alteration;
 use super::online::quiet;
-use crate::Database;
 use crate::catalog::{ColumnDef, ColumnDefault, TableDef};
+use crate::ddl::Definer;
 use crate::engine_error;
 use crate::session::Session;
 
@@ -28,7 +28,7 @@ impl Alteration {
     }
 }
 
-impl Database {
+impl Definer<'_> {
     /// 1292 for such a column of a table with rows. The table is owned.
     pub(super) fn refuse_zero_dates(
         &self,

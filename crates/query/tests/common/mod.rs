@@ -93,8 +93,8 @@ pub fn live<T: Send>(disk: &Disk, seed: u64, f: impl FnOnce(&Arc<Database>) -> T
 fn with_database<T>(f: impl FnOnce(&Arc<Database>) -> T) -> T {
     let engine = Engine::open(config()).expect("open");
     let database = Database::open(engine.clone(), Arc::new(NoServer::default())).expect("catalog");
-    if database.lacks_accounts() {
-        database.make_accounts(&FirstAccounts::Insecure).expect("accounts");
+    if database.definer().lacks_accounts() {
+        database.definer().make_accounts(&FirstAccounts::Insecure).expect("accounts");
     }
     let result = f(&database);
     drop(database);

@@ -519,7 +519,7 @@ pub fn find_table(view: &View<'_>, schema: &str, name: &str) -> SqlResult<Option
     let database = view.state.database();
     let catalog = database.catalog_of(view.session);
     match catalog.view(schema, name) {
-        Some(of) => database.describe_view(view.session, of).map(|table| Some(Arc::new(table))),
+        Some(of) => database.definer().describe_view(view.session, of).map(|table| Some(Arc::new(table))),
         None => Ok(catalog.table(schema, name).cloned()),
     }
 }

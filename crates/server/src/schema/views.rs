@@ -30,7 +30,7 @@ pub fn rows(view: &View<'_>, wanted: Wanted<'_>, rows: &mut RowMaker<'_>) {
     let catalog = database.catalog();
     let accounts = &*catalog.accounts;
     for of in wanted_views(view, wanted) {
-        let described = database.describe_view(view.session, &of);
+        let described = database.definer().describe_view(view.session, &of);
         if rows.table() == "COLUMNS" {
             let Ok(table) = described else { continue };
             for (position, column) in table.columns.iter().enumerate() {
@@ -59,7 +59,7 @@ pub fn rows(view: &View<'_>, wanted: Wanted<'_>, rows: &mut RowMaker<'_>) {
 pub fn fill(view: &View<'_>, wanted: Wanted<'_>, rows: &mut RowMaker<'_>) -> SqlResult<()> {
     let database = view.state.database().clone();
     for of in wanted_views(view, wanted) {
-        let updatable = match database.is_updatable_view(view.session, &of) {
+        let updatable = match database.definer().is_updatable_view(view.session, &of) {
             Some(true) => "YES",
             Some(false) => "NO",
             None => "",

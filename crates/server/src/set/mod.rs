@@ -135,15 +135,15 @@ fn check(core: &mut Core, item: &SetItem, params: &[Value], changes: &mut Vec<Ch
         }
         SetItem::Role(role) => {
             let database = core.state.database().clone();
-            database.set_role(&mut core.sql, role)
+            database.definer().set_role(&mut core.sql, role)
         }
         SetItem::DefaultRole { role, user } => {
             let database = core.state.database().clone();
-            database.set_default_role(&mut core.sql, role, user.as_ref())
+            database.definer().set_default_role(&mut core.sql, role, user.as_ref())
         }
         SetItem::Password { user, password } => {
             let database = core.state.database().clone();
-            database.set_password(&mut core.sql, user.as_ref(), password)
+            database.definer().set_password(&mut core.sql, user.as_ref(), password)
         }
     }
 }

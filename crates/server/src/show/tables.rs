@@ -376,7 +376,7 @@ pub fn create_view(core: &mut Core, name: &ObjectName, as_table: bool) -> SqlRes
         return Err(see::denied_command(&core.sql, command, &view.schema, &view.name));
     }
     let database = core.state.database().clone();
-    let (sql, broken) = database.show_create_view(&core.sql, &view)?;
+    let (sql, broken) = database.definer().show_create_view(&core.sql, &view)?;
     match broken {
         Some(error) if error.code == code::VIEW_INVALID => core.sql.warn(error),
         Some(error) => core.sql.note(error),
