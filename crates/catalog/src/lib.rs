@@ -17,6 +17,7 @@
 pub mod account;
 pub mod check;
 pub mod codec;
+pub mod column_type;
 pub mod counter;
 mod density;
 mod digest;

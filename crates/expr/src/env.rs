@@ -18,7 +18,7 @@ use keel_context::user_locks::{HeldLocks, UserLocks};
 use keel_context::user_variables::UserVariables;
 use keel_context::vars::SessionVars;
 use keel_context::waits::Stake;
-use keel_sql::ast::VarScope;
+use keel_sql::ast::{ObjectName, VarScope};
 use keel_storage::runtime::fiber;
 use keel_value::convert::StoreContext;
 use keel_value::{CollationId, Date, DateTime, Value};
@@ -318,4 +318,12 @@ impl Executor for Env {
 /// A time in UTC from microseconds since 1970.
 fn from_micros(micros: i64) -> DateTime {
     DateTime::from_unix(micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000) as u32)
+}
+
+/// The database that a name means; 1046 where neither the name nor the session says one.
+pub fn schema_of<'a>(env: &'a Env, name: &'a ObjectName) -> SqlResult<&'a str> {
+    match &name.db {
+        Some(db) => Ok(db),
+        None => Ok(env.require_database()?),
+    }
 }

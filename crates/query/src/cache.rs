@@ -22,6 +22,9 @@ use crate::plan::Plan;
 use crate::session::Session;
 
 const SHARDS: usize = 16;
+/// Bytes that the plans over temporary tables may take, about, in one session.
+const SESSION_BYTES_MAX: usize = 512 << 10;
+
 /// Digests in a shard.
 const ENTRIES_MAX: usize = 512;
 /// Octets that the plans in a shard may take, about, unless it is said otherwise.
@@ -122,6 +125,13 @@ pub(crate) struct PlanCache {
 }
 
 impl PlanCache {
+    /// A cache for the plans over one session's temporary tables.
+    pub fn of_session() -> PlanCache {
+        let plans = PlanCache::new();
+        plans.set_bytes_max(SESSION_BYTES_MAX);
+        plans
+    }
+
     /// Changes how many octets all plans may take, about.
     pub fn set_bytes_max(&self, bytes: usize) {
         self.shard_bytes_max.store(bytes / (2 * SHARDS), Ordering::Relaxed);

@@ -33,7 +33,7 @@ pub(crate) fn run(
     let quick = what.options.iter().any(|option| option == "QUICK");
     let mut rows = 0;
     for name in &what.tables {
-        let schema = crate::ddl::schema_of(session, name)?.to_string();
+        let schema = crate::expr::env::schema_of(session, name)?.to_string();
         let sum = match maintain::usable(database, session, (MaintainOp::Check, None), &schema, name) {
             Ok(_) if quick => Value::Null,
             // What the server makes up is nowhere the same.

@@ -15,6 +15,7 @@ use keel_value::{SqlType, Value};
 use crate::account::Privileges;
 use crate::account::check::{self, Asked, ColumnNeed, Need};
 use crate::bind::{BindContext, Binder, Clause, ParamSource};
+use crate::bind::{Dependency, Notes, Shape, TableUse};
 use crate::cache::{self, PlanCache, Scan};
 use crate::catalog::{Catalog, TableDef, View};
 use crate::counts::Counting;
@@ -24,7 +25,7 @@ use crate::execute::before_names;
 use crate::home::Home;
 use crate::host::Host;
 use crate::memory::Allowance;
-use crate::plan::{Body, Dependency, Notes, Plan, Settings, Shape, StatementKind, TableUse};
+use crate::plan::{Body, Plan, Settings, StatementKind};
 use crate::point::PointSelect;
 use crate::result::Completion;
 use crate::select;
@@ -136,7 +137,8 @@ impl Database {
             return self.plans.find(session, sql, &params.scan, &mut params.values);
         }
         let own = session.temporary.known_plans();
-        let own = own.and_then(|plans| plans.find(session, sql, &params.scan, &mut params.values));
+        let own =
+            own.and_then(|plans: &PlanCache| plans.find(session, sql, &params.scan, &mut params.values));
         own.or_else(|| {
             // One that does not fit is made anew rather than bound again at each execution.
             let plan = self.plans.find(session, sql, &params.scan, &mut params.values)?;
@@ -230,7 +232,11 @@ impl Database {
             && shares
             && let Some(key) = key
         {
-            let plans = if plan.uses_temporary() { session.temporary.plans() } else { &self.plans };
+            let plans = if plan.uses_temporary() {
+                session.temporary.plans(PlanCache::of_session)
+            } else {
+                &self.plans
+            };
             plans.keep(sql, key, &parsed.literals, &plan);
         }
         Ok(plan)
@@ -545,7 +551,7 @@ fn check_target(cx: BindContext<'_>, statement: &Statement) -> SqlResult<()> {
         },
         _ => return Ok(()),
     };
-    let schema = crate::ddl::schema_of(cx.session, name)?;
+    let schema = crate::expr::env::schema_of(cx.session, name)?;
     refuse_made_up(cx.session, statement, schema, &name.name)?;
     check::table(cx.session, &cx.catalog.accounts, (schema, &name.name), wanted)
 }

@@ -8,6 +8,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use keel_base::{Level, SqlError, SqlResult, Warning, code, errors};
@@ -15,11 +16,12 @@ use keel_sql::ast::{LockWait, Statement};
 use keel_storage::runtime::time;
 use keel_value::Value;
 
-use crate::account::check;
-use crate::catalog::TableDef;
+use crate::account::{check, see};
+use crate::catalog::{Catalog, TableDef};
 use crate::database::Database;
 use crate::dml::{delete, explain, insert, multi, update};
-use crate::expr::{EvalContext, Expr, Frame};
+use crate::expr::{Env, EvalContext, Expr, Frame};
+use crate::home::Home;
 use crate::mdl::{Kind, TableLock};
 use crate::plan::{Body, Plan, StatementKind};
 use crate::result::{Completion, ResultColumns, RowSink, RowView};
@@ -118,7 +120,7 @@ impl Database {
         if session.access.global.has(plan.wanted) && !session.access.expired {
             return Ok(());
         }
-        check::plan(session, &self.catalog_now(), plan)
+        plan.check_access(session, &self.catalog_now())
     }
 
     /// The same for a statement that the global read lock has let pass.
@@ -148,7 +150,9 @@ impl Database {
             return Err(error);
         }
         plan.warn(session);
-        let shows = session.running.begin(&plan, params);
+        let shown = plan.shown(params);
+        let shows = shown.is_some();
+        shown.into_iter().for_each(|execution| session.running.begin(execution));
         let result = catch_unwind(AssertUnwindSafe(|| self.transact(session, &plan, params, sink)));
         if shows {
             session.running.end();
@@ -212,7 +216,7 @@ impl Database {
     /// Shares the locks of a plan's tables; those that the session keeps anyway are not taken again. Waits.
     fn share(&self, session: &mut Session, plan: &Plan) -> SqlResult<()> {
         if session.named_locks.is_in_force() {
-            session.named_locks.check_plan(plan)?;
+            session.named_locks.check_uses(&plan.uses)?;
         }
         let keeps = session.keeps_locks();
         let timeout = match plan.body.lock().and_then(|lock| lock.wait.as_ref()) {
@@ -470,7 +474,7 @@ impl Database {
                 let params = if plan.literals.is_some() { &[] } else { params };
                 let done = self.definer().define(session, definition, params);
                 match definition {
-                    Statement::DropTable(_) if done.is_ok() => Database::forget_dropped(session, &locks),
+                    Statement::DropTable(_) if done.is_ok() => Home::forget_dropped(session, &locks),
                     Statement::CreateTable(create) if create.or_replace => {
                         self.forget_replaced(session, &create.name, &locks);
                     }
@@ -484,6 +488,24 @@ impl Database {
 }
 
 impl Plan {
+    /// Whether the session may run the plan: nothing but a comparison where the account may do that everywhere, or was found to
+    /// have it before.
+    #[inline]
+    fn check_access(&self, session: &mut Session, catalog: &Catalog) -> SqlResult<()> {
+        see::expired(session)?;
+        if session.access.global.has(self.wanted) {
+            return Ok(());
+        }
+        let Env { access, database, .. } = &mut session.env;
+        let stamp = access.stamp(&catalog.accounts, database.as_deref());
+        if self.checked.load(Ordering::Relaxed) == stamp {
+            return Ok(());
+        }
+        check::needs(session, &catalog.accounts, &self.needs)?;
+        self.checked.store(stamp, Ordering::Relaxed);
+        Ok(())
+    }
+
     /// Refuses to prepare, in a READ ONLY transaction, what must not run there.
     pub fn check_prepare(&self, session: &Session) -> SqlResult<()> {
         if session.is_read_only() && self.kind.changes_tables() {

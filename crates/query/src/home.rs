@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use keel_base::{SqlResult, errors};
@@ -13,7 +14,7 @@ use crate::bind::{BindContext, Binder, ParamSource};
 use crate::catalog::layout::Layout;
 use crate::catalog::store::CatalogTree;
 use crate::catalog::{Catalog, TableDef, View, show_create};
-use crate::ddl::schema_of;
+use crate::expr::env::schema_of;
 use crate::host::Host;
 use crate::mdl::TableLock;
 use crate::read_lock::Gates;
@@ -22,6 +23,9 @@ use crate::session::Session;
 
 /// Bytes that the keys may take which are written while a table is altered, unless somebody says otherwise.
 const ONLINE_LOG_MAX: u64 = 128 << 20;
+
+/// How long a definition, or LOCK TABLES, keeps tables to itself while it waits for another one.
+pub(crate) const WAIT_WHILE_OWNING: Duration = Duration::from_millis(50);
 
 /// The databases of a server, as statements find them.
 pub struct Home {
@@ -197,5 +201,12 @@ impl Home {
         let views = binder.views.iter().map(|named| named.view.clone()).collect();
         let tables = binder.tables.iter().filter(|table| !table.is_virtual()).cloned().collect();
         Ok((views, tables))
+    }
+
+    /// Forgets what lies of sequences in memory, as FLUSH TABLES does.
+    pub(crate) fn forget_sequences(&self) {
+        let catalog = self.catalog();
+        let tables = catalog.schemas().flat_map(|schema| schema.tables());
+        tables.filter_map(|table| table.sequence.as_deref()).for_each(crate::sequence::Sequence::forget);
     }
 }

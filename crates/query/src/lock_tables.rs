@@ -13,12 +13,12 @@ use std::time::Duration;
 use keel_base::{SqlError, SqlResult, code, errors};
 use keel_sql::ast::{self, LockWait, Statement, TableLockKind};
 
-use crate::Database;
 use crate::account::check::{self, have_definers};
+use crate::bind::TableUse;
 use crate::catalog::{Catalog, TableDef, View};
-use crate::ddl::WAIT_WHILE_OWNING;
+use crate::home::Home;
+use crate::home::WAIT_WHILE_OWNING;
 use crate::mdl::{Kind, Owned, TableLock};
-use crate::plan::{Plan, TableUse};
 use crate::read_lock::Pass;
 use crate::session::Session;
 use crate::waits::Contender;
@@ -81,9 +81,9 @@ impl NamedLocks {
     }
 
     /// The same for all that a plan uses; no name serves twice.
-    pub fn check_plan(&self, plan: &Plan) -> SqlResult<()> {
-        let mut taken = Vec::with_capacity(plan.uses.len());
-        for used in &plan.uses {
+    pub fn check_uses(&self, uses: &[TableUse]) -> SqlResult<()> {
+        let mut taken = Vec::with_capacity(uses.len());
+        for used in uses {
             let place = self.check_use(used)?;
             if used.in_view {
                 continue;
@@ -255,7 +255,7 @@ impl Session {
     ) -> SqlResult<()> {
         let mut seen: Vec<(&str, &str)> = Vec::with_capacity(tables.size_hint().0);
         for (table, alias) in tables {
-            let name = (crate::ddl::schema_of(self, table)?, alias.unwrap_or(&table.name));
+            let name = (crate::expr::env::schema_of(self, table)?, alias.unwrap_or(&table.name));
             if seen.contains(&name) {
                 return Err(errors::nonuniq_table(name.1));
             }
@@ -265,7 +265,7 @@ impl Session {
     }
 }
 
-impl Database {
+impl Home {
     /// LOCK TABLES: commits what is open and gives back what was locked before, also where a table is then not found or
     /// not locked in time. Under `autocommit=0` a transaction is open then. Waits.
     pub fn lock_named_tables(
@@ -338,7 +338,7 @@ impl Database {
             if let Some(name) = refused {
                 return Err(refusal(true, &name.alias));
             }
-            self.definer().forget_sequences();
+            self.forget_sequences();
             return Ok(());
         }
         for name in tables {
@@ -431,7 +431,7 @@ impl Database {
         let mut names: Vec<Name> = Vec::with_capacity(tables.len());
         let mut below: Vec<(Arc<TableDef>, bool)> = Vec::new();
         for named in tables {
-            let db = crate::ddl::schema_of(session, &named.table)?;
+            let db = crate::expr::env::schema_of(session, &named.table)?;
             let view = self.catalog().view(db, &named.table.name).cloned();
             if let Some(view) = view {
                 let alias = named.alias.as_deref().unwrap_or(&named.table.name);
@@ -530,7 +530,7 @@ impl Database {
     fn check_created(&self, session: &Session, create: &ast::CreateTable) -> SqlResult<Vec<Arc<TableLock>>> {
         let named = &session.named_locks;
         // What a temporary table hides is what is made.
-        let schema = crate::ddl::schema_of(session, &create.name)?;
+        let schema = crate::expr::env::schema_of(session, &create.name)?;
         let found = self.catalog().table(schema, &create.name.name).cloned();
         let table = found.ok_or_else(|| errors::table_not_locked(&create.name.name))?;
         named.check(&table, true)?;
@@ -556,7 +556,7 @@ impl Database {
         name: &ast::ObjectName,
         locks: &[Arc<TableLock>],
     ) {
-        let schema = crate::ddl::schema_of(session, name).unwrap_or_default();
+        let schema = crate::expr::env::schema_of(session, name).unwrap_or_default();
         let now = self.catalog().table(schema, &name.name).cloned();
         for lock in locks {
             match now.as_ref().filter(|now| Arc::ptr_eq(&now.shared.lock, lock)) {

@@ -48,7 +48,7 @@ pub(crate) fn run(
     sink.columns(&columns())?;
     let mut rows = 0;
     for name in &what.tables {
-        let schema = crate::ddl::schema_of(session, name)?.to_string();
+        let schema = crate::expr::env::schema_of(session, name)?.to_string();
         for (kind, text) in report(database, session, what, &schema, name)? {
             let cells = [format!("{schema}.{}", name.name), word.to_string(), kind.to_string(), text];
             let values = cells.map(|c| Value::bytes(c.as_bytes()));

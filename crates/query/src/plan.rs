@@ -9,49 +9,18 @@ use keel_sql::Literal;
 use keel_sql::ast::{LockClause, QueryBody, Statement};
 use keel_storage::Isolation;
 use keel_storage::runtime::heap;
-use keel_value::{CollationId, FixedKind, SqlType, TypeKind, Value};
+use keel_value::{CollationId, Value};
 
 use crate::account::Privileges;
-use crate::account::check::{self, Need};
-use crate::bind::{Binder, NamedTable};
+use crate::account::check::Need;
+use crate::bind::{Dependency, Shape, TableUse};
 use crate::catalog::{Catalog, TableDef, View};
 use crate::expr::Expr;
 use crate::mdl::TableLock;
 use crate::memory::Allowance;
 use crate::result::ResultColumns;
+use crate::running::{Execution, Planned};
 use crate::session::Session;
-
-/// A table as a statement names it.
-pub(crate) struct TableUse {
-    /// The table's metadata lock, which stays with it whatever becomes of its definition.
-    pub lock: Arc<TableLock>,
-    /// Its alias, or its name.
-    pub alias: Arc<str>,
-    /// Whether it is changed, or locked for that.
-    pub writes: bool,
-    /// A view, of which LOCK TABLES asks no alias.
-    pub is_view: bool,
-    /// A table that a view names, changed or locked through it: it takes no name of its own from LOCK TABLES.
-    pub in_view: bool,
-}
-
-impl TableUse {
-    /// Under its own name.
-    pub fn of(table: &TableDef, writes: bool) -> TableUse {
-        let (lock, alias) = (table.shared.lock.clone(), table.name.clone());
-        TableUse { lock, alias, writes, is_view: false, in_view: false }
-    }
-
-    /// Changed or locked through a view.
-    pub fn through_view(table: &TableDef) -> TableUse {
-        TableUse { in_view: true, ..TableUse::of(table, true) }
-    }
-
-    /// As a query names it.
-    fn by_query(named: &NamedTable) -> TableUse {
-        TableUse { alias: named.alias.clone(), ..TableUse::of(&named.table, named.locks) }
-    }
-}
 
 /// Which statement, as status counters (`Com_select`) and the rules about transactions tell them apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -184,21 +153,6 @@ impl StatementKind {
     }
 }
 
-/// A table that a plan was made for.
-#[derive(Clone)]
-pub struct Dependency {
-    /// Its definition at that time.
-    pub table: Arc<TableDef>,
-    /// Whether the plan changes it.
-    pub written: bool,
-    /// Whether its metadata lock is a writer's: it is changed, or its rows are locked FOR UPDATE.
-    pub locked: bool,
-    /// Whether the statement names it itself: what views and foreign keys name no temporary table hides.
-    pub named: bool,
-    /// Whether the statement makes it, and so has its lock already.
-    pub made: bool,
-}
-
 /// Settings of a session that types of expressions depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Settings {
@@ -271,167 +225,6 @@ pub struct Plan {
     pub(crate) memory: OnceLock<Allowance>,
 }
 
-/// What binding says about the plan's use for other executions.
-#[derive(Default)]
-pub(crate) struct Notes {
-    pub pinned: Vec<u32>,
-    /// See `Plan::narrow`.
-    pub narrow: Vec<u32>,
-    /// See `Plan::held`.
-    pub held: Vec<(u32, Value)>,
-    /// It serves this execution only.
-    pub unique: bool,
-    /// The tables that its queries name, subqueries included.
-    pub tables: Vec<Arc<TableDef>>,
-    /// The real ones by the names that it gives them, each as often as it is named.
-    pub uses: Vec<TableUse>,
-    /// The user variables that it assigns.
-    pub assigned: Vec<Arc<str>>,
-    /// What it wants of the tables.
-    pub needs: Vec<Need>,
-    /// The views that it reaches, each once.
-    pub views: Vec<Arc<View>>,
-    /// The tables that it names itself, not through a view.
-    pub named: Vec<Arc<TableDef>>,
-    /// The real tables of which it needs a writer's lock without changing them.
-    pub locked: Vec<Arc<TableDef>>,
-    /// Whether it locks a view FOR UPDATE, or would in MariaDB.
-    pub locks_view: bool,
-    /// The sequences that it asks for something, and whether they may move on.
-    pub sequences: Vec<(Arc<TableDef>, bool)>,
-    /// LIMIT ROWS EXAMINED, the last one that it says.
-    pub rows_examined: Option<Expr>,
-    /// What each execution warns of.
-    pub warnings: Vec<SqlError>,
-}
-
-impl Notes {
-    /// Takes what a binder noted.
-    pub fn take(&mut self, binder: &Binder<'_>) {
-        self.pinned.extend_from_slice(&binder.pinned);
-        self.narrow.extend_from_slice(&binder.narrow);
-        self.held.extend_from_slice(&binder.held);
-        self.unique |= !binder.cacheable;
-        if let Some(most) = &binder.rows_examined {
-            self.rows_examined = Some(most.clone());
-        }
-        self.warnings.extend(binder.hidden.iter().map(|(_, warning)| warning.clone()));
-        self.warnings.extend_from_slice(&binder.odd_lengths);
-        self.tables.extend_from_slice(&binder.tables);
-        self.named
-            .extend(binder.named.iter().filter(|named| !named.in_view).map(|named| named.table.clone()));
-        self.lock(binder, |named| named.locks);
-        self.locks_view |= binder.views.iter().any(|named| named.locks);
-        let of_table = |named: &&NamedTable| !named.table.is_virtual() && !named.table.is_temporary();
-        let real = binder.named.iter().filter(of_table).filter(|named| !named.in_view);
-        self.uses.extend(real.map(TableUse::by_query));
-        for sequence in &binder.sequences {
-            let (table, writes) = (&sequence.table, sequence.writes);
-            self.sequences.push((table.clone(), writes));
-            if !sequence.in_view {
-                self.named.push(table.clone());
-            }
-            if !sequence.in_view && !table.is_temporary() {
-                self.uses.push(TableUse::of(table, writes));
-            }
-        }
-        for named in &binder.views {
-            if !named.in_view {
-                let (lock, alias) = (named.view.lock.clone(), named.alias.clone());
-                self.uses.push(TableUse { lock, alias, writes: false, is_view: true, in_view: false });
-            }
-            if !self.views.iter().any(|view| Arc::ptr_eq(view, &named.view)) {
-                self.views.push(named.view.clone());
-            }
-        }
-        let locked = binder.named.iter().filter(of_table).filter(|named| named.in_view && named.locks);
-        self.uses.extend(locked.map(|named| TableUse::through_view(&named.table)));
-        self.assigned.extend_from_slice(&binder.assigned);
-        binder.needs.iter().for_each(|need| check::add(&mut self.needs, need.clone()));
-    }
-
-    /// Wants a writer's lock of some of the tables that a binder has named.
-    pub fn lock(&mut self, binder: &Binder<'_>, which: impl Fn(&NamedTable) -> bool) {
-        let named = binder.named.iter().filter(|named| which(named) && !named.table.is_virtual());
-        self.locked.extend(named.map(|named| named.table.clone()));
-    }
-
-    /// Takes what a change wants that is only explained: its privileges, its tables, and the locks that it would need.
-    pub fn take_explained(&mut self, changing: Notes, dependencies: &[Dependency], uses: Vec<TableUse>) {
-        self.needs = changing.needs;
-        self.uses = uses;
-        self.locks_view |= changing.locks_view;
-        for changed in dependencies.iter().filter(|dependency| dependency.locked) {
-            let table = &changed.table;
-            self.locked.push(table.clone());
-            if !self.tables.iter().any(|other| Arc::ptr_eq(other, table)) {
-                self.tables.push(table.clone());
-            }
-            if changed.named {
-                self.named.push(table.clone());
-            }
-        }
-    }
-}
-
-/// What kind of value a parameter has, as far as types of expressions depend on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Shape {
-    /// NULL, or not known when the plan was made.
-    Unknown,
-    Int,
-    UInt,
-    Real,
-    /// With its digits and its scale.
-    Decimal(u8, u8),
-    Bytes,
-    Fixed(FixedKind),
-    Date,
-    /// With its fraction digits: none or all.
-    Time(u8),
-    /// The same.
-    DateTime(u8),
-}
-
-impl Shape {
-    /// Of a value.
-    pub fn of(value: &Value) -> Shape {
-        match value {
-            Value::Null => Shape::Unknown,
-            Value::Int(_) => Shape::Int,
-            Value::UInt(_) => Shape::UInt,
-            Value::Double(_) | Value::Float(_) => Shape::Real,
-            Value::Decimal(v) => Shape::Decimal(v.precision() as u8, v.scale()),
-            Value::Bytes(_) => Shape::Bytes,
-            Value::Fixed(v) => Shape::Fixed(v.kind()),
-            Value::Date(_) => Shape::Date,
-            Value::Time(v) => Shape::Time(fraction_digits(v.fraction())),
-            Value::DateTime(v) => Shape::DateTime(fraction_digits(v.micros)),
-        }
-    }
-
-    /// The type that a parameter of this kind is bound with.
-    pub fn ty(self, connection: CollationId) -> SqlType {
-        match self {
-            Shape::Unknown => SqlType::null(),
-            Shape::Int => SqlType::bigint(),
-            Shape::UInt => SqlType::bigint_unsigned(),
-            Shape::Real => SqlType::double(),
-            Shape::Decimal(precision, scale) => SqlType::decimal(u32::from(precision), scale),
-            Shape::Bytes => SqlType::varchar(255, connection),
-            Shape::Fixed(kind) => SqlType::new(kind.type_kind()),
-            Shape::Date => SqlType::new(TypeKind::Date),
-            Shape::Time(digits) => SqlType::temporal(TypeKind::Time, digits),
-            Shape::DateTime(digits) => SqlType::temporal(TypeKind::DateTime, digits),
-        }
-    }
-}
-
-/// A parameter without a fraction shows none.
-fn fraction_digits(micros: u32) -> u8 {
-    if micros == 0 { 0 } else { 6 }
-}
-
 /// How a plan runs.
 pub(crate) enum Body {
     /// Nothing to prepare: definitions, transactions, maintenance. The tree says all.
@@ -467,7 +260,31 @@ impl Body {
     }
 }
 
+impl Planned for Plan {
+    fn shared_locks(&self) -> Vec<(Arc<TableLock>, bool)> {
+        self.locks().map(|(lock, writes)| (lock.clone(), writes)).collect()
+    }
+}
+
 impl Plan {
+    /// The execution that other sessions may see; none for statements that end at once.
+    pub(crate) fn shown(self: &Arc<Plan>, params: &[Value]) -> Option<Execution> {
+        let shows = match &self.body {
+            Body::Insert(_) => self.kind != StatementKind::Load,
+            Body::Select(_) | Body::Multi(_) => true,
+            Body::Update(update) => !update.is_direct(),
+            Body::Delete(delete) => !delete.is_direct(),
+            Body::Explain(explain) => explain.analyzed().is_some(),
+            Body::Do(_) => !self.dependencies.is_empty(),
+            Body::PointSelect(_) | Body::PassedOver(_) | Body::Direct => false,
+        };
+        let rows_alone = matches!(&self.body, Body::Insert(insert) if insert.query().is_none());
+        shows.then(|| Execution {
+            plan: self.clone(),
+            params: if rows_alone { Vec::new() } else { params.to_vec() },
+        })
+    }
+
     /// Counts as the plan's what this fiber's heap has grown by since `start`, a reading of [`heap::of_fiber`].
     pub fn note_heap(&self, start: i64) {
         let bytes = usize::try_from(heap::of_fiber() - start).unwrap_or(0);

@@ -2,7 +2,7 @@
 
 use crate::account::{Accounts, Privileges, check, see};
 use crate::ddl::Definer;
-use crate::ddl::schema_of;
+use crate::expr::env::schema_of;
 use crate::session::Session;
 use keel_base::{SqlError, SqlResult, errors};
 use keel_sql::ast::{Account, ObjectName, ProgramAction, ProgramKind, ProgramStatement, Wanted, WantedOf};

@@ -81,7 +81,8 @@ impl Database {
             }
         }
         let means = |target: &ast::ObjectName, (alias, name): (&str, &ast::ObjectName)| {
-            let is_there = |db: &str| crate::ddl::schema_of(session, name).is_ok_and(|schema| *schema == *db);
+            let is_there =
+                |db: &str| crate::expr::env::schema_of(session, name).is_ok_and(|schema| *schema == *db);
             alias == target.name && target.db.as_deref().is_none_or(is_there)
         };
         let mut is_lasting = false;
@@ -97,13 +98,13 @@ impl Database {
         let is_virtual = |schema: &str| {
             self.host().virtual_schemas().iter().any(|known| known.eq_ignore_ascii_case(schema))
         };
-        crate::ddl::schema_of(session, name)
+        crate::expr::env::schema_of(session, name)
             .is_ok_and(|schema| !is_virtual(schema) && !self.is_own(session, name))
     }
 
     /// Whether a name is that of a temporary table.
     fn is_own(&self, session: &Session, name: &ast::ObjectName) -> bool {
-        crate::ddl::schema_of(session, name)
+        crate::expr::env::schema_of(session, name)
             .is_ok_and(|schema| session.temporary.get(schema, &name.name).is_some())
     }
 }

@@ -22,6 +22,7 @@ use crate::mdl::{Kind, TableLock};
 use crate::memory::Work;
 use crate::read_lock::{Pass, ReadLock};
 use crate::running::Running;
+use crate::scratch::Scratch;
 use crate::temporary::TemporaryTables;
 use crate::txn::TransactionState;
 use crate::waits::{Contender, Stake, Waits};
@@ -103,17 +104,6 @@ impl OfSession for EvalContext<'_, '_> {
     fn session(&mut self) -> &mut Session {
         self.executor.as_any_mut().downcast_mut().expect("a session runs queries")
     }
-}
-
-/// Buffers reused from statement to statement.
-#[derive(Default)]
-pub(crate) struct Scratch {
-    /// An encoded key.
-    pub key: Vec<u8>,
-    /// A row.
-    pub row: Vec<u8>,
-    /// What writing rows needs.
-    pub write: crate::dml::WriteScratch,
 }
 
 impl Session {
@@ -334,8 +324,8 @@ impl Contender for Session {
         kept.extend(of_transaction.map(|(lock, writes)| (lock.clone(), Kind::of_share(*writes))));
         // A statement without a transaction shares its tables while it runs.
         let runs = self.running.plan().filter(|_| !self.keeps_locks());
-        let of_statement = runs.iter().flat_map(|plan| plan.locks());
-        kept.extend(of_statement.map(|(lock, writes)| (lock.clone(), Kind::of_share(writes))));
+        let of_statement = runs.iter().flat_map(|plan| plan.shared_locks());
+        kept.extend(of_statement.map(|(lock, writes)| (lock, Kind::of_share(writes))));
         kept.extend(self.named_locks.kept());
         kept.extend(self.read_lock.kept());
         kept.extend(self.passes.iter().map(|pass| (pass.gate().clone(), Kind::Write)));

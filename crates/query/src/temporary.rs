@@ -6,6 +6,7 @@
 //!
 //! Each tree of such a table is a file, and has a place among the temporary files of the server: their number is bounded.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,7 +15,6 @@ use keel_base::{SqlResult, TreeId, errors};
 use keel_storage::Engine;
 use parking_lot::Mutex;
 
-use crate::cache::PlanCache;
 use crate::catalog::{Catalog, TableDef, TableSet};
 use crate::engine_error;
 use crate::host::Host;
@@ -22,8 +22,6 @@ use crate::memory::TablePlace;
 
 /// Temporary tables of one session.
 const TABLES_MAX: usize = 4096;
-/// Octets that the plans over temporary tables may take, about, in one session.
-const PLAN_BYTES_MAX: usize = 512 << 10;
 
 /// The versions of views, and the numbers of temporary tables: apart from those that the catalog gives.
 static NEXT: AtomicU64 = AtomicU64::new(1 << 63);
@@ -34,7 +32,7 @@ pub(crate) struct TemporaryTables {
     /// The view, and the version of the catalog below it.
     view: Mutex<Option<(u64, Arc<Catalog>)>>,
     /// Plans of texts that use temporary tables.
-    plans: Option<Box<PlanCache>>,
+    plans: Option<Box<dyn Any + Send>>,
     places: HashMap<TreeId, TablePlace>,
     host: Arc<dyn Host>,
 }
@@ -101,18 +99,15 @@ impl TemporaryTables {
         self.set(tables);
     }
 
-    /// Where plans over temporary tables are kept.
-    pub fn plans(&mut self) -> &PlanCache {
-        self.plans.get_or_insert_with(|| {
-            let plans = PlanCache::new();
-            plans.set_bytes_max(PLAN_BYTES_MAX);
-            Box::new(plans)
-        })
+    /// Where plans over temporary tables are kept: a cache that `make` makes. It goes when the tables change.
+    pub fn plans<P: Any + Send>(&mut self, make: impl FnOnce() -> P) -> &P {
+        let plans = self.plans.get_or_insert_with(|| Box::new(make()));
+        plans.downcast_ref().expect("one type of cache keeps plans")
     }
 
     /// The same, where there are any.
-    pub fn known_plans(&self) -> Option<&PlanCache> {
-        self.plans.as_deref()
+    pub fn known_plans<P: Any + Send>(&self) -> Option<&P> {
+        self.plans.as_deref().and_then(|plans| plans.downcast_ref())
     }
 
     /// 1041 where the session has as many tables as it may have.

@@ -6,12 +6,12 @@ use keel_base::{SqlError, SqlResult, code, errors};
 use keel_sql::ast;
 use keel_storage::{Isolation, Savepoint, TxnOptions};
 
+use crate::branch::Branch;
 use crate::engine_error;
 use crate::home::Home;
 use crate::mdl::TableLock;
 use crate::result::Completion;
 use crate::session::Session;
-use crate::xa::Branch;
 
 /// What SQL knows of a session's transaction beside the engine's [`Txn`](keel_storage::Txn).
 #[derive(Default)]

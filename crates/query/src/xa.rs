@@ -21,6 +21,7 @@ use keel_storage::Txn;
 use parking_lot::Mutex;
 
 use crate::Database;
+use crate::branch::{Branch, BranchState};
 use crate::engine_error;
 use crate::mdl::TableLock;
 use crate::read_lock::Pass;
@@ -28,53 +29,6 @@ use crate::session::Session;
 
 /// Branches that there may be.
 const BRANCHES_MAX: usize = 64 << 10;
-
-/// How far a session's branch is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    Active,
-    Idle,
-    Prepared,
-    /// The engine has rolled it back, as a deadlock's victim for example.
-    RollbackOnly,
-}
-
-impl State {
-    /// How 1399 names it.
-    fn name(self) -> &'static str {
-        match self {
-            State::Active => "ACTIVE",
-            State::Idle => "IDLE",
-            State::Prepared => "PREPARED",
-            State::RollbackOnly => "ROLLBACK ONLY",
-        }
-    }
-}
-
-/// The branch that a session is in.
-pub(crate) struct Branch {
-    xid: Xid,
-    state: State,
-    /// Prepared, with changes: it outlives the session.
-    lasting: bool,
-    /// What XA COMMIT says of one that was rolled back.
-    reason: u16,
-}
-
-impl Branch {
-    /// What a statement hears that does not fit.
-    fn refusal(&self) -> SqlError {
-        errors::xaer_rmfail(self.state.name())
-    }
-
-    /// Notes that its transaction is gone, for the reason that `because` gives.
-    pub(crate) fn rolled_back(&mut self, because: u16) {
-        if self.state != State::RollbackOnly {
-            self.state = State::RollbackOnly;
-            self.reason = because;
-        }
-    }
-}
 
 /// A row of XA RECOVER.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -155,47 +109,6 @@ impl Branches {
     }
 }
 
-/// Statements and what a branch lets through.
-impl Session {
-    /// 1399 where the session is in a branch: the statement would end its transaction.
-    pub fn refuse_in_branch(&self) -> SqlResult<()> {
-        match &self.transaction.branch {
-            Some(branch) => Err(branch.refusal()),
-            None => Ok(()),
-        }
-    }
-
-    /// 1399 where the session is in a branch that is closed to statements with tables.
-    #[inline]
-    pub fn refuse_in_closed_branch(&self) -> SqlResult<()> {
-        match &self.transaction.branch {
-            Some(branch) if branch.state != State::Active => Err(branch.refusal()),
-            _ => Ok(()),
-        }
-    }
-
-    /// What is said of a prepared branch that cannot end now because of `error`; SHOW WARNINGS shows both.
-    fn failed_end(&mut self, error: SqlError) -> SqlError {
-        self.push_error(&error);
-        self.push_error(&errors::xaer_rmerr());
-        error
-    }
-
-    /// The branch, if it is `xid` and that far.
-    fn branch_in(&mut self, xid: &ast::Xid, state: State) -> SqlResult<&mut Branch> {
-        match &mut self.transaction.branch {
-            None => Err(errors::xaer_rmfail("NON-EXISTING")),
-            Some(branch) if branch.state != state => Err(branch.refusal()),
-            Some(branch) if !branch.xid.is(xid) => Err(errors::xaer_nota()),
-            Some(branch) => Ok(branch),
-        }
-    }
-
-    fn is_in(&self, xid: &ast::Xid) -> bool {
-        self.transaction.branch.as_ref().is_some_and(|branch| branch.xid.is(xid))
-    }
-}
-
 impl Database {
     /// Takes over the branches that were prepared when the server stopped. Waits.
     pub(crate) fn recover_branches(&self) -> SqlResult<()> {
@@ -218,9 +131,9 @@ impl Database {
     /// XA START.
     pub fn xa_start(&self, session: &mut Session, xid: &ast::Xid, how: XaStart) -> SqlResult<()> {
         if how == XaStart::Resume
-            && session.transaction.branch.as_ref().is_some_and(|b| b.state == State::Idle)
+            && session.transaction.branch.as_ref().is_some_and(|b| b.state == BranchState::Idle)
         {
-            session.branch_in(xid, State::Idle)?.state = State::Active;
+            session.branch_in(xid, BranchState::Idle)?.state = BranchState::Active;
             return Ok(());
         }
         if how != XaStart::New || xid.gtrid.is_empty() {
@@ -236,7 +149,7 @@ impl Database {
             self.branches().remove(&xid.name);
             return Err(error);
         }
-        let branch = Branch { xid, state: State::Active, lasting: false, reason: 0 };
+        let branch = Branch { xid, state: BranchState::Active, lasting: false, reason: 0 };
         session.transaction.branch = Some(Box::new(branch));
         Ok(())
     }
@@ -246,13 +159,13 @@ impl Database {
         if suspend {
             return Err(errors::xaer_inval());
         }
-        session.branch_in(xid, State::Active)?.state = State::Idle;
+        session.branch_in(xid, BranchState::Active)?.state = BranchState::Idle;
         Ok(())
     }
 
     /// XA PREPARE: waits until it is durable.
     pub fn xa_prepare(&self, session: &mut Session, xid: &ast::Xid) -> SqlResult<()> {
-        let xid = session.branch_in(xid, State::Idle)?.xid.clone();
+        let xid = session.branch_in(xid, BranchState::Idle)?.xid.clone();
         let _pass = match self.pass_to_end(session, session.txn.as_ref(), false) {
             Ok(pass) => pass,
             Err(error) => {
@@ -268,7 +181,7 @@ impl Database {
             None => false,
         };
         if let Some(branch) = &mut session.transaction.branch {
-            (branch.state, branch.lasting) = (State::Prepared, lasting);
+            (branch.state, branch.lasting) = (BranchState::Prepared, lasting);
         }
         self.branches().set(&xid.name, Owner::Session { prepared: true });
         Ok(())
@@ -280,14 +193,14 @@ impl Database {
             return self.end_free(session, xid, one_phase, true);
         }
         match session.transaction.branch.as_ref().map(|branch| branch.state) {
-            Some(State::RollbackOnly) => {
+            Some(BranchState::RollbackOnly) => {
                 let reason = session.transaction.branch.as_ref().map_or(0, |branch| branch.reason);
                 self.end_branch(session, false)?;
                 Err(rollback_reason(reason))
             }
-            Some(State::Idle) if one_phase => self.end_branch(session, true),
-            Some(State::Prepared) if one_phase => Err(errors::xaer_inval()),
-            Some(State::Prepared) => self.end_prepared(session, true),
+            Some(BranchState::Idle) if one_phase => self.end_branch(session, true),
+            Some(BranchState::Prepared) if one_phase => Err(errors::xaer_inval()),
+            Some(BranchState::Prepared) => self.end_prepared(session, true),
             _ => session.refuse_in_branch(),
         }
     }
@@ -297,11 +210,11 @@ impl Database {
         if !session.is_in(xid) {
             return self.end_free(session, xid, false, false);
         }
-        if session.transaction.branch.as_ref().is_some_and(|branch| branch.state == State::Active) {
+        if session.transaction.branch.as_ref().is_some_and(|branch| branch.state == BranchState::Active) {
             return session.refuse_in_branch();
         }
         match session.transaction.branch.as_ref().map(|branch| branch.state) {
-            Some(State::Prepared) => self.end_prepared(session, false),
+            Some(BranchState::Prepared) => self.end_prepared(session, false),
             _ => self.end_branch(session, false),
         }
     }
@@ -332,7 +245,7 @@ impl Database {
                 Ok(())
             };
         };
-        if branch.state != State::Prepared {
+        if branch.state != BranchState::Prepared {
             self.branches().remove(&branch.xid.name);
             return self.rollback(session);
         }
@@ -372,7 +285,7 @@ impl Database {
     fn end_branch(&self, session: &mut Session, commit: bool) -> SqlResult<()> {
         let branch = session.transaction.branch.take();
         let result = match (commit, &branch) {
-            (true, Some(branch)) if branch.state == State::Prepared => self.commit_within(session),
+            (true, Some(branch)) if branch.state == BranchState::Prepared => self.commit_within(session),
             (true, _) => self.commit(session),
             (false, _) => self.rollback(session),
         };

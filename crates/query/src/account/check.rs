@@ -4,7 +4,6 @@
 //! another account runs it or the accounts have changed. Definitions are checked by their tree before they begin.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use keel_base::{SqlError, SqlResult, errors};
 use keel_sql::ast::{Account, AlterAction, CreateView, MaintainOp, ObjectName, References, Statement};
@@ -12,9 +11,7 @@ use keel_sql::ast::{Account, AlterAction, CreateView, MaintainOp, ObjectName, Re
 use super::see::{database_denied, denied_command, expired, require_global, require_on_database};
 use super::{Access, Accounts, Privileges};
 use crate::catalog::{Catalog, View};
-use crate::ddl::schema_of;
-use crate::expr::Env;
-use crate::plan::Plan;
+use crate::expr::env::schema_of;
 use crate::session::Session;
 
 /// What a statement wants of a table or a view.
@@ -122,24 +119,6 @@ pub(crate) fn union(needs: &[Need]) -> Privileges {
 /// Whether everybody may read the tables of a database.
 fn is_open(schema: &str) -> bool {
     schema.eq_ignore_ascii_case("information_schema")
-}
-
-/// Whether the session may run a plan: nothing but a comparison for who may do that everywhere, and for who has done it
-/// before.
-#[inline]
-pub(crate) fn plan(session: &mut Session, catalog: &Catalog, plan: &Plan) -> SqlResult<()> {
-    expired(session)?;
-    if session.access.global.has(plan.wanted) {
-        return Ok(());
-    }
-    let Env { access, database, .. } = &mut session.env;
-    let stamp = access.stamp(&catalog.accounts, database.as_deref());
-    if plan.checked.load(Ordering::Relaxed) == stamp {
-        return Ok(());
-    }
-    needs(session, &catalog.accounts, &plan.needs)?;
-    plan.checked.store(stamp, Ordering::Relaxed);
-    Ok(())
 }
 
 /// Whether the session has all that is needed.

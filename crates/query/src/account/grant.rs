@@ -10,7 +10,7 @@ use super::see::{self, database_denied, require_mysql};
 use super::{Account, PUBLIC, Privileges, Proxied, check, user};
 use crate::catalog::names;
 use crate::ddl::Definer;
-use crate::ddl::schema_of;
+use crate::expr::env::schema_of;
 use crate::session::Session;
 
 /// What is granted, on what.

@@ -838,7 +838,7 @@ impl Binder<'_> {
             }
             ColumnDefault::Value(value) => Expr::constant(value.clone(), column.ty.clone()),
             ColumnDefault::None if def.columns[place.column as usize].auto_increment => {
-                Expr::constant(crate::ddl::implicit_default(&column.ty), column.ty.clone())
+                Expr::constant(crate::catalog::column_type::implicit_default(&column.ty), column.ty.clone())
             }
             ColumnDefault::None => return Err(errors::no_default_for_field(&name.column)),
             default @ (ColumnDefault::Now | ColumnDefault::Expression(_)) => {

@@ -15,8 +15,10 @@ mod expr;
 pub(crate) mod generated;
 mod in_list;
 pub(crate) mod literal;
+mod notes;
 mod scope;
 mod sequence;
+mod shape;
 mod subquery;
 mod whole_names;
 mod year;
@@ -25,9 +27,11 @@ pub use crate::expr::NO_SLOT;
 pub(crate) use crate::expr::OUTSIDE;
 pub(crate) use crate::expr::typing::{bytes_as_number, to_charset};
 pub use literal::{literal_value, temporal_check};
+pub use notes::{Dependency, Notes, TableUse};
 pub use scope::{Listed, MergedColumn, Scope, ScopeColumn, ScopeTable, ViewPart};
 pub(crate) use scope::{ROW_NUMBER, display, row_number_type};
 pub(crate) use sequence::NamedSequence;
+pub use shape::Shape;
 pub(crate) use whole_names::{WholeNames, place};
 
 use std::sync::Arc;
@@ -214,9 +218,9 @@ pub struct Binder<'a> {
     /// Literals that the plan holds for, beyond those that the parser fixed: their text must be the same for the plan to fit.
     /// In no order, and one may stand twice.
     pub pinned: Vec<u32>,
-    /// See `crate::plan::Plan::narrow`.
+    /// Parameters that must be ASCII where they are texts: they meet a character set that may lack what they hold.
     pub narrow: Vec<u32>,
-    /// See `crate::plan::Plan::held`.
+    /// Parameters that the plan was made for, with their values: others need another plan.
     pub held: Vec<(u32, Value)>,
     /// Whether the plan serves other executions: false where it depends on types of user variables.
     pub cacheable: bool,

@@ -29,7 +29,7 @@ impl Binder<'_> {
         if name.db.is_none() && self.common.iter().any(|common| common.name == name.name) {
             return Err(errors::not_sequence2(&name.name));
         }
-        let schema = crate::ddl::schema_of(session, name)?;
+        let schema = crate::expr::env::schema_of(session, name)?;
         if session.host.virtual_schemas().iter().any(|own| own.eq_ignore_ascii_case(schema)) {
             return Err(errors::dbaccess_denied(&session.access.user, &session.access.host, schema));
         }

@@ -11,15 +11,16 @@ use keel_value::{CollationId, SqlType, TypeKind, Value};
 
 use super::columns::{self, ColumnContext};
 use super::copy::Copied;
-use super::database::choose_collation;
 use super::lost::{LostPart, NOWHERE};
 use super::renames::{self, Renames};
-use super::{algorithm, checks, conditional, create, engine_options, foreign, generated, keys, schema_of};
+use super::{algorithm, checks, conditional, create, engine_options, foreign, generated, keys};
+use crate::catalog::column_type::choose_collation;
 use crate::catalog::{
     Catalog, ColumnDefault, ForeignKey, Generated, IndexKind, IndexRecord, TableDef, TableRecord, check,
     names,
 };
 use crate::ddl::Definer;
+use crate::expr::env::schema_of;
 use crate::result::Completion;
 use crate::session::Session;
 

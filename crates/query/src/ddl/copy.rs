@@ -349,7 +349,7 @@ impl Copier<'_> {
     ) -> SqlResult<Value> {
         let on_zero = !session.vars.sql_mode.has(SqlMode::NO_AUTO_VALUE_ON_ZERO);
         let value = match value.is_null() {
-            true => super::implicit_default(&self.copy.columns[place].ty),
+            true => crate::catalog::column_type::implicit_default(&self.copy.columns[place].ty),
             false => self.converted(session, place, column, value)?,
         };
         let is_zero = match &value {
@@ -383,7 +383,7 @@ impl Copier<'_> {
                 return Err(error);
             }
             session.warn(error);
-            return Ok(super::implicit_default(&to.ty));
+            return Ok(crate::catalog::column_type::implicit_default(&to.ty));
         }
         if let Some(kept) = cut(&from.ty, &to.ty, &value) {
             let error = errors::warn_data_truncated(&*to.name, session.current_row);

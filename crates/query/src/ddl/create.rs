@@ -11,22 +11,22 @@ use keel_value::decimal::MAX_PRECISION;
 use keel_value::types::Format;
 use keel_value::{CollationId, SqlMode, SqlType, TypeKind, Value};
 
-use super::columns::implicit_default;
 use super::columns::{self, ColumnContext};
-use super::database::choose_collation;
 use super::{
     Definition, PendingTrees, are_same, checks, engine_options, foreign, generated, kept, keys, row_size,
-    schema_of,
 };
 use crate::account::check;
+use crate::bind::Shape;
 use crate::bind::{BindContext, Binder, ParamSource};
+use crate::catalog::column_type::choose_collation;
+use crate::catalog::column_type::implicit_default;
 use crate::catalog::{
     ColumnDef, ColumnDefault, MAKING, Schema, Shared, TableDef, TableOptions, TableRecord, names,
 };
 use crate::ddl::Definer;
+use crate::expr::env::schema_of;
 use crate::expr::typing;
 use crate::mdl::{Owned, TableLock};
-use crate::plan::Shape;
 use crate::result::Completion;
 use crate::select::{self, Origin};
 use crate::sequence;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use keel_base::{SqlResult, errors};
 use keel_sql::ast::{self, DatabaseOptions};
 use keel_value::CollationId;
-use keel_value::collation::{self, Charset};
 
 use super::columns::{COMMENT_CHARS_MAX, fitting_comment};
 use super::{Definition, foreign};
+use crate::catalog::column_type::choose_collation;
 use crate::catalog::{Schema, names};
 use crate::ddl::Definer;
 use crate::result::Completion;
@@ -152,36 +152,6 @@ fn schema_collation(
 ) -> SqlResult<CollationId> {
     let server = session.vars.server_collation;
     choose_collation(options.charset.as_deref(), options.collation.as_deref(), before, server)
-}
-
-/// The collation that CHARACTER SET and COLLATE name together; `unsaid` where neither is given.
-pub(super) fn choose_collation(
-    charset: Option<&str>,
-    collate: Option<&str>,
-    unsaid: CollationId,
-    default: CollationId,
-) -> SqlResult<CollationId> {
-    let charset = match charset {
-        None => None,
-        Some(name) if name.eq_ignore_ascii_case("default") => Some((default.charset(), default)),
-        Some(name) => {
-            let charset = Charset::by_name(name).ok_or_else(|| errors::unknown_character_set(name))?;
-            Some((charset, charset.default_collation()))
-        }
-    };
-    match (charset, collate) {
-        (None, None) => Ok(unsaid),
-        (Some((_, collation)), None) => Ok(collation),
-        (charset, Some(name)) => {
-            if name.eq_ignore_ascii_case("default") {
-                return Ok(charset.map_or(default, |(_, collation)| collation));
-            }
-            match charset {
-                Some((charset, _)) => collation::named_of(name, charset),
-                None => collation::named(name, unsaid.charset()),
-            }
-        }
-    }
 }
 
 /// A database's comment within its bound.

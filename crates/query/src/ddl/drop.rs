@@ -6,9 +6,10 @@ use keel_base::{SqlResult, errors};
 use keel_sql::ast::{self, LockWait, ObjectName};
 use keel_storage::runtime::console;
 
-use super::{foreign, schema_of};
+use super::foreign;
 use crate::catalog::{Shared, TableDef, names};
 use crate::ddl::Definer;
+use crate::expr::env::schema_of;
 use crate::result::Completion;
 use crate::session::Session;
 

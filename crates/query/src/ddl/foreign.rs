@@ -12,6 +12,7 @@ use keel_value::{SqlType, TypeKind};
 
 use super::Definition;
 use super::index::copy_name;
+use crate::catalog::column_type::have_equal_keys;
 use crate::catalog::names::push_quoted;
 use crate::catalog::{Catalog, ColumnDef, ForeignAction, ForeignKey, KeyPart, TableDef, TableRecord, names};
 use crate::mdl::TableLock;
@@ -379,20 +380,6 @@ pub(super) fn check_in_place(
 /// A foreign key as InnoDB's dictionary names it.
 fn of_schema(schema: &str, key: &ForeignKey) -> String {
     format!("{schema}/{}", key.name)
-}
-
-/// Whether equal values of two types have equal keys.
-pub(crate) fn have_equal_keys(a: &SqlType, b: &SqlType) -> bool {
-    use TypeKind::*;
-    if a.is_string() || b.is_string() {
-        return a.is_string() && b.is_string() && a.is_text() == b.is_text() && a.collation == b.collation;
-    }
-    let has_scale = matches!(a.kind, Time | DateTime | Timestamp | Decimal);
-    let has_length = matches!(a.kind, Decimal | Bit);
-    a.kind == b.kind
-        && a.unsigned == b.unsigned
-        && (!has_scale || a.decimals == b.decimals)
-        && (!has_length || a.length == b.length)
 }
 
 impl Definition<'_> {

@@ -46,21 +46,17 @@ use keel_storage::runtime::{fiber, time};
 use keel_storage::{Txn, TxnOptions};
 use keel_value::Value;
 
-pub(crate) use self::foreign::have_equal_keys;
 pub(crate) use self::kept::check_parsed;
 use crate::account::{Account, record};
 use crate::catalog::{Catalog, Shared, TableDef, TableRecord, store};
 use crate::engine_error;
-use crate::expr::Env;
-use crate::home::Home;
+use crate::home::{Home, WAIT_WHILE_OWNING};
 use crate::mdl::{Owned, TableLock};
 use crate::memory::TablePlace;
 use crate::plan::Plan;
 use crate::result::Completion;
 use crate::sequence;
 use crate::session::Session;
-
-pub(crate) use columns::{column_type, implicit_default, padded};
 
 /// The statements that definitions run, and the plans that they end.
 pub trait Statements {
@@ -229,17 +225,6 @@ impl Definer<'_> {
         }
     }
 }
-
-/// The database that a name means.
-pub(crate) fn schema_of<'a>(session: &'a Env, name: &'a ObjectName) -> SqlResult<&'a str> {
-    match &name.db {
-        Some(db) => Ok(db),
-        None => Ok(session.require_database()?),
-    }
-}
-
-/// How long a definition, or LOCK TABLES, keeps tables to itself while it waits for another one.
-pub(crate) const WAIT_WHILE_OWNING: Duration = Duration::from_millis(50);
 
 /// Whether a wait ended because it took too long, or would have.
 fn is_wait_over(error: &SqlError) -> bool {

@@ -3,8 +3,8 @@
 use keel_base::{SqlResult, errors};
 use keel_sql::ast;
 
-use super::schema_of;
 use crate::ddl::Definer;
+use crate::expr::env::schema_of;
 use crate::result::Completion;
 use crate::sequence;
 use crate::session::Session;
@@ -35,12 +35,5 @@ impl Definer<'_> {
         }
         sequence::alter(session, &table, &alter.options)?;
         Ok(Completion::default())
-    }
-
-    /// Forgets what lies of sequences in memory, as FLUSH TABLES does.
-    pub(crate) fn forget_sequences(&self) {
-        let catalog = self.catalog();
-        let tables = catalog.schemas().flat_map(|schema| schema.tables());
-        tables.filter_map(|table| table.sequence.as_deref()).for_each(sequence::Sequence::forget);
     }
 }

@@ -6,9 +6,10 @@ use keel_base::{SqlResult, TreeId, errors};
 use keel_sql::ast::{self, KeyKind};
 use keel_storage::TxnOptions;
 
-use super::{foreign, schema_of};
+use super::foreign;
 use crate::catalog::{Schema, Shared, TableDef, TableRecord, TableSet, names};
 use crate::ddl::Definer;
+use crate::expr::env::schema_of;
 use crate::result::Completion;
 use crate::session::Session;
 use crate::temporary::TemporaryTables;

@@ -6,17 +6,18 @@ use keel_base::{SqlError, SqlResult, code, errors};
 use keel_sql::ast::{self, Account, ObjectName, QueryBody};
 use keel_value::Value;
 
-use super::columns::implicit_default;
+use super::Definition;
 use super::create::{storable, storable_result};
 use super::view_text::{Rewriter, is_unfit};
-use super::{Definition, schema_of};
 use crate::account::{Accounts, check};
 use crate::bind::{BindContext, Binder, ParamSource, WholeNames};
+use crate::catalog::column_type::implicit_default;
 use crate::catalog::layout::Layout;
 use crate::catalog::{
     Catalog, CheckOption, ColumnDefault, TableDef, View, ViewAlgorithm, ViewRecord, names, show_create,
 };
 use crate::ddl::Definer;
+use crate::expr::env::schema_of;
 use crate::mdl::TableLock;
 use crate::result::Completion;
 use crate::select;

@@ -247,7 +247,7 @@ impl Rewriter<'_> {
             return;
         }
         let column = ColumnDef::of(name.to_string(), data_type.clone());
-        let Ok(ty) = super::columns::column_type(self.collation, &column) else { return };
+        let Ok(ty) = crate::catalog::column_type::column_type(self.collation, &column) else { return };
         let says = data_type.binary || data_type.charset.is_some() || data_type.collation.is_some();
         // Its name means it.
         let text = format!("CREATE TABLE t (c {})", ty.sql_name());

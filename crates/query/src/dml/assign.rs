@@ -13,8 +13,8 @@ use super::convert::{Strictness, into_column};
 use super::generated::{Generated, refuse_value};
 use super::through;
 use crate::bind::{BindContext, Binder, Clause, ParamSource, ScopeTable, display};
+use crate::catalog::column_type::implicit_default;
 use crate::catalog::{ColumnDef, ColumnDefault, TableDef};
-use crate::ddl::implicit_default;
 use crate::expr::{EvalContext, Expr, Frame, Node, typing, walk};
 use crate::session::Session;
 

@@ -6,7 +6,7 @@ use keel_value::{Cell, Date, SqlType, TypeKind, Value, ValueRef};
 
 use crate::bind::bytes_as_number;
 use crate::catalog::TableDef;
-use crate::ddl::implicit_default;
+use crate::catalog::column_type::implicit_default;
 use crate::expr::typing;
 use crate::session::Session;
 

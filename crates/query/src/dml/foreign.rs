@@ -27,10 +27,11 @@ use keel_value::{SqlType, Value, key};
 use super::assign::write_row;
 use super::convert::Strictness;
 use super::generated::Generated;
-use super::rows::{self, RowBuffers, Touched, Written};
+use super::rows::{self, Touched, Written};
+use crate::catalog::column_type::have_equal_keys;
 use crate::catalog::{Catalog, ForeignAction, ForeignKey, TableDef};
-use crate::ddl::have_equal_keys;
 use crate::engine_error;
+use crate::scratch::RowBuffers;
 use crate::session::Session;
 
 /// How many changes may follow from each other, the statement's own included.

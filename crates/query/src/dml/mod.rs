@@ -27,7 +27,6 @@ use std::sync::Arc;
 
 use keel_base::SqlResult;
 use keel_sql::ast::ObjectName;
-use keel_value::Value;
 
 pub(crate) use check::{Checks, is_ignorable};
 pub(crate) use convert::{Strictness, into_column};
@@ -38,40 +37,13 @@ pub(crate) use generated::Generated;
 pub(crate) use insert::InsertPlan;
 pub(crate) use keel_catalog::row_entries::{EntryBuffers, write_entry};
 pub(crate) use rows::{
-    RowBuffers, Written, delete as delete_row, duplicate_error, insert as insert_row, insert_at,
-    insert_entry, lock_row,
+    Written, delete as delete_row, duplicate_error, insert as insert_row, insert_at, insert_entry, lock_row,
 };
 pub(crate) use through::is_join;
 pub(crate) use update::UpdatePlan;
 
 use crate::catalog::TableDef;
+pub(crate) use crate::scratch::{RowBuffers, WriteScratch};
 
 /// Looks a table up by its name.
 pub(crate) type Find<'a> = &'a dyn Fn(&ObjectName) -> SqlResult<Arc<TableDef>>;
-
-/// Buffers of writing statements, kept by the session from one to the next.
-#[derive(Default)]
-pub(crate) struct WriteScratch {
-    pub buffers: RowBuffers,
-    /// The new row.
-    pub row: Vec<u8>,
-    /// Assigned values, by column.
-    pub new: Vec<(usize, Value)>,
-    /// A row's values.
-    pub values: Vec<Value>,
-}
-
-/// Octets of buffers that a session keeps between statements.
-const KEPT_BYTES_MAX: usize = 1 << 20;
-
-impl WriteScratch {
-    /// Empties what a statement leaves behind, and gives back memory where it left much.
-    pub fn cleared(mut self) -> WriteScratch {
-        if self.row.capacity() > KEPT_BYTES_MAX {
-            return WriteScratch::default();
-        }
-        self.new.clear();
-        self.values.clear();
-        self
-    }
-}

@@ -11,10 +11,10 @@ use keel_sql::ast::SelectItem;
 use keel_value::Value;
 
 use super::through::{self, Changed};
+use crate::bind::Notes;
 use crate::bind::{BindContext, Binder, Clause, NamedTable};
 use crate::expr::frame::{Kept, once_cells};
 use crate::expr::{EvalContext, Expr, Frame, RowSlot};
-use crate::plan::Notes;
 use crate::result::{ResultColumns, RowSink, RowView};
 use crate::select;
 use crate::session::Session;

@@ -1,7 +1,7 @@
 //! Writing one row and its index entries.
 
 use keel_base::{SqlError, SqlResult, errors};
-use keel_catalog::row_entries::{EntryBuffers, clustered_key, write_clustered_key, write_entry};
+use keel_catalog::row_entries::{clustered_key, write_clustered_key, write_entry};
 use keel_storage::{Insert, OnDuplicate, Read, Txn};
 use keel_value::ValueRef;
 use keel_value::row::RowRef;
@@ -12,18 +12,7 @@ use super::foreign::Ties;
 use crate::catalog::counter::{Step, counted};
 use crate::catalog::{IndexDef, TableDef};
 use crate::engine_error;
-
-/// Buffers for writing rows, kept through a statement.
-#[derive(Default)]
-pub(crate) struct RowBuffers {
-    /// Clustered key of the row being written.
-    pub key: Vec<u8>,
-    /// Clustered key of a row in its way.
-    pub existing: Vec<u8>,
-    pub entry: EntryBuffers,
-    pub old_entry: EntryBuffers,
-    pub found: Vec<u8>,
-}
+use crate::scratch::RowBuffers;
 
 /// What became of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

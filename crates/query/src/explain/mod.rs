@@ -25,12 +25,13 @@ use keel_value::types::{NOT_SPECIFIED, flags};
 use keel_value::{CollationId, SqlType, Value};
 
 use crate::access::AccessKind;
+use crate::bind::Notes;
 use crate::bind::{BindContext, Binder};
 use crate::counts::{Counting, Counts, Figures};
 use crate::dml::multi::locking_select;
 use crate::expr::typing::string_type;
 use crate::join::Source;
-use crate::plan::{Body, Notes};
+use crate::plan::Body;
 use crate::result::{ColumnMeta, ResultColumns, RowSink, RowView};
 use crate::select::{self, SelectPlan};
 use crate::session::Session;

@@ -3,6 +3,8 @@
 //! A SELECT shows the plan that runs. UPDATE and DELETE of one table show the SELECT that would find their rows now, as
 //! EXPLAIN of them does; what that cannot name, such as a temporary table of the other session, leaves nothing to show.
 
+use std::any::Any;
+
 use keel_base::{SqlResult, errors};
 use keel_sql::ast::{self, ExplainTarget};
 use keel_value::Value;
@@ -11,7 +13,7 @@ use super::found::Findings;
 use super::tree::Times;
 use super::{Shown, Subject, lines, subject, tree};
 use crate::bind::{BindContext, ParamSource};
-use crate::database::Database;
+use crate::home::Home;
 use crate::plan::{Body, Plan};
 use crate::running::Execution;
 use crate::session::Session;
@@ -27,7 +29,7 @@ pub struct Question {
     pub nanos: u64,
 }
 
-impl Database {
+impl Home {
     /// The rows that tell about a running statement, as EXPLAIN has them; 1933 where there is no plan to tell of.
     pub fn explain_running(
         &self,
@@ -35,7 +37,8 @@ impl Database {
         running: &Execution,
         asked: Question,
     ) -> SqlResult<Vec<Vec<Value>>> {
-        let plan = &*running.plan;
+        let plan: &dyn Any = &*running.plan;
+        let plan: &Plan = plan.downcast_ref().expect("plans of statements run");
         match &plan.body {
             Body::Explain(explained) => {
                 let planning = explained.analyzed().map_or(0, |analyzed| analyzed.planning_nanos);
@@ -65,7 +68,8 @@ impl Database {
 
     /// How the rows of a change would be found now, under the default database that it runs in.
     fn finder_of(&self, session: &mut Session, running: &Execution) -> Option<Subject> {
-        let plan = &*running.plan;
+        let plan: &dyn Any = &*running.plan;
+        let plan: &Plan = plan.downcast_ref().expect("plans of statements run");
         let own = std::mem::replace(&mut session.database, plan.database.clone());
         let found = planned(self, session, plan, &running.params);
         session.database = own;
@@ -73,7 +77,7 @@ impl Database {
     }
 }
 
-fn planned(database: &Database, session: &Session, plan: &Plan, params: &[Value]) -> SqlResult<Subject> {
+fn planned(database: &Home, session: &Session, plan: &Plan, params: &[Value]) -> SqlResult<Subject> {
     let catalog = database.catalog_of(session);
     let connection = session.vars.connection_collation;
     let types: Vec<_> = match plan.literals {

@@ -91,7 +91,7 @@ impl Parts {
     }
 
     fn type_of(&self, column: &ast::ColumnDef) -> SqlResult<SqlType> {
-        crate::ddl::column_type(self.collation, column)
+        crate::catalog::column_type::column_type(self.collation, column)
     }
 }
 

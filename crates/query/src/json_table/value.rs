@@ -7,7 +7,7 @@ use keel_value::convert::{self, Problem, Target};
 use keel_value::{CollationId, Date, SqlType, Value, ValueRef};
 
 use super::{Column, DATABASE, JsonTable, Kind, Response, TABLE};
-use crate::ddl::padded;
+use crate::catalog::column_type::padded;
 use crate::session::Session;
 use keel_document::json::find::{self, Search};
 use keel_document::json::scan::{Kind as Form, Scanner};

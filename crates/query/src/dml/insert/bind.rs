@@ -17,11 +17,11 @@ use super::super::through::{self, Filled};
 use super::super::{Find, returning};
 use super::sources::{Widened, reads_sources};
 use super::{InsertPlan, Rows};
+use crate::bind::Notes;
 use crate::bind::{BindContext, Binder, Clause, NamedTable};
+use crate::catalog::column_type::implicit_default;
 use crate::catalog::{TableDef, View};
-use crate::ddl::implicit_default;
 use crate::expr::{typing, walk};
-use crate::plan::Notes;
 use crate::select::{self, SelectPlan};
 
 /// What columns get that are not said, and whether any of it reads the row itself.

@@ -26,11 +26,12 @@ use super::foreign::{Family, Ties};
 use super::generated::Generated;
 use super::load::{self, FileRows};
 use super::returning::{Returning, Sender};
-use super::rows::{RowBuffers, Touched};
+use super::rows::Touched;
 use crate::catalog::{TableDef, View};
 use crate::expr::RowSlot;
 use crate::expr::frame::{Kept, once_cells};
 use crate::result::{Completion, RowSink};
+use crate::scratch::RowBuffers;
 use crate::select::SelectPlan;
 use crate::session::Session;
 

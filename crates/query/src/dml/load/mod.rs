@@ -20,11 +20,11 @@ use self::reader::Marks;
 use super::assign::{Assignments, Source};
 use super::insert::{self, InsertPlan};
 use super::through;
+use crate::bind::Notes;
 use crate::bind::{BindContext, Binder, Clause, NamedTable};
 use crate::catalog::TableDef;
 use crate::expr::Expr;
 use crate::files;
-use crate::plan::Notes;
 use crate::session::Session;
 
 /// Rows that a file holds.
@@ -89,7 +89,7 @@ pub(crate) fn plan(
         None => {
             if find(&load.table)?.is_virtual() {
                 let access = &cx.session.access;
-                let schema = crate::ddl::schema_of(cx.session, &load.table)?;
+                let schema = crate::expr::env::schema_of(cx.session, &load.table)?;
                 return Err(errors::dbaccess_denied(&access.user, &access.host, schema));
             }
             let changed = through::bind(&mut binder, &load.table, None, find, "LOAD")?;
