@@ -23,7 +23,7 @@ use keel_catalog::layout::Layout;
 use keel_catalog::names::push_quoted;
 use keel_catalog::row_entries::clustered_key;
 use keel_catalog::{ColumnDef, IndexDef, Schema, TableDef, View, show_create};
-use keel_query::account::show;
+use keel_definitions::account::show;
 
 /// Bytes of SQL written at once, and of one INSERT at about.
 const WRITE_BYTES: usize = 256 << 10;

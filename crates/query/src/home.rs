@@ -25,7 +25,7 @@ use crate::session::Session;
 const ONLINE_LOG_MAX: u64 = 128 << 20;
 
 /// How long a definition, or LOCK TABLES, keeps tables to itself while it waits for another one.
-pub(crate) const WAIT_WHILE_OWNING: Duration = Duration::from_millis(50);
+pub const WAIT_WHILE_OWNING: Duration = Duration::from_millis(50);
 
 /// The databases of a server, as statements find them.
 pub struct Home {
@@ -84,7 +84,7 @@ impl Home {
     }
 
     /// The same for a moment, without counting where there are no temporary tables.
-    pub(crate) fn with_catalog_of<R>(&self, session: &Session, f: impl FnOnce(&Catalog) -> R) -> R {
+    pub fn with_catalog_of<R>(&self, session: &Session, f: impl FnOnce(&Catalog) -> R) -> R {
         let catalog = self.catalog.load();
         match session.temporary.is_empty() {
             true => f(&catalog),
@@ -93,15 +93,15 @@ impl Home {
     }
 
     /// The same for a moment, without counting.
-    pub(crate) fn catalog_now(&self) -> arc_swap::Guard<Arc<Catalog>> {
+    pub fn catalog_now(&self) -> arc_swap::Guard<Arc<Catalog>> {
         self.catalog.load()
     }
 
-    pub(crate) fn catalog_tree(&self) -> &CatalogTree {
+    pub fn catalog_tree(&self) -> &CatalogTree {
         &self.catalog_tree
     }
 
-    pub(crate) fn definition_lock(&self) -> &Arc<TableLock> {
+    pub fn definition_lock(&self) -> &Arc<TableLock> {
         &self.definition_lock
     }
 
@@ -117,7 +117,7 @@ impl Home {
     }
 
     /// Bytes that the keys may take which are written while a table is altered.
-    pub(crate) fn online_log_max(&self) -> u64 {
+    pub fn online_log_max(&self) -> u64 {
         self.online_log_max.load(Ordering::Relaxed)
     }
 
@@ -127,7 +127,7 @@ impl Home {
     }
 
     /// `innodb_force_primary_key`.
-    pub(crate) fn forces_primary_key(&self) -> bool {
+    pub fn forces_primary_key(&self) -> bool {
         self.force_primary_key.load(Ordering::Relaxed)
     }
 
@@ -137,7 +137,7 @@ impl Home {
     }
 
     /// Shows the next version of the catalog to everybody.
-    pub(crate) fn publish(&self, catalog: Catalog) {
+    pub fn publish(&self, catalog: Catalog) {
         self.catalog.store(Arc::new(catalog));
     }
 
@@ -168,7 +168,7 @@ impl Home {
     }
 
     /// 1044 for information_schema and its like.
-    pub(crate) fn refuse_virtual(&self, session: &Session, schema: &str) -> SqlResult<()> {
+    pub fn refuse_virtual(&self, session: &Session, schema: &str) -> SqlResult<()> {
         if self.host().virtual_schemas().iter().any(|v| v.eq_ignore_ascii_case(schema)) {
             return Err(errors::dbaccess_denied(&session.access.user, &session.access.host, schema));
         }
@@ -176,7 +176,7 @@ impl Home {
     }
 
     /// Whether a name is that of one of the server's own tables, which no real one hides.
-    pub(crate) fn is_system_table(&self, session: &Session, name: &ObjectName) -> bool {
+    pub fn is_system_table(&self, session: &Session, name: &ObjectName) -> bool {
         let Ok(schema) = schema_of(session, name) else { return false };
         let is_virtual = self.host().virtual_schemas().iter().any(|v| v.eq_ignore_ascii_case(schema));
         !is_virtual
@@ -188,7 +188,7 @@ impl Home {
 
     /// A view, the views below it, and the tables of all.
     #[expect(clippy::type_complexity, reason = "views and tables")]
-    pub(crate) fn reach(
+    pub fn reach(
         &self,
         session: &Session,
         view: &Arc<View>,

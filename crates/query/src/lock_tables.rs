@@ -26,7 +26,7 @@ use crate::waits::Stake;
 
 /// The tables that a session has locked by name; given back when dropped.
 #[derive(Default)]
-pub(crate) struct NamedLocks {
+pub struct NamedLocks {
     locks: Vec<NamedLock>,
     names: Vec<Name>,
     /// Through the gate of those who write, where a table is locked for writing.
@@ -484,11 +484,7 @@ impl Home {
 
     /// Refuses a definition of tables that LOCK TABLES does not let the session change. Gives what a DROP or a
     /// CREATE OR REPLACE gives back.
-    pub(crate) fn check_named(
-        &self,
-        session: &Session,
-        statement: &Statement,
-    ) -> SqlResult<Vec<Arc<TableLock>>> {
+    pub fn check_named(&self, session: &Session, statement: &Statement) -> SqlResult<Vec<Arc<TableLock>>> {
         let named = &session.named_locks;
         if !named.is_in_force() {
             return Ok(Vec::new());
@@ -544,18 +540,13 @@ impl Home {
     }
 
     /// A DROP has been done: its tables are locked no more.
-    pub(crate) fn forget_dropped(session: &mut Session, locks: &[Arc<TableLock>]) {
+    pub fn forget_dropped(session: &mut Session, locks: &[Arc<TableLock>]) {
         locks.iter().for_each(|lock| session.named_locks.forget(lock));
     }
 
     /// A CREATE has been tried: what it put in another table's place is locked under its own name alone. Where it failed there
     /// may be neither.
-    pub(crate) fn forget_replaced(
-        &self,
-        session: &mut Session,
-        name: &ast::ObjectName,
-        locks: &[Arc<TableLock>],
-    ) {
+    pub fn forget_replaced(&self, session: &mut Session, name: &ast::ObjectName, locks: &[Arc<TableLock>]) {
         let schema = crate::expr::env::schema_of(session, name).unwrap_or_default();
         let now = self.catalog().table(schema, &name.name).cloned();
         for lock in locks {

@@ -54,7 +54,7 @@ impl Gates {
 }
 
 /// A writer within a gate; leaves it when dropped.
-pub(crate) struct Pass(Arc<TableLock>);
+pub struct Pass(Arc<TableLock>);
 
 impl Pass {
     /// The gate.
@@ -136,7 +136,7 @@ impl Home {
     }
 
     /// Has the commit of what was written wait for the read lock of others.
-    pub(crate) fn pass_to_commit(&self, session: &Session) -> SqlResult<Option<Pass>> {
+    pub fn pass_to_commit(&self, session: &Session) -> SqlResult<Option<Pass>> {
         if session.read_lock.is_held() {
             return Ok(None);
         }

@@ -48,14 +48,14 @@ impl Home {
 
     /// Whether the session may not write.
     #[inline]
-    pub(crate) fn refuses_writes(&self, session: &Session) -> bool {
+    pub fn refuses_writes(&self, session: &Session) -> bool {
         self.read_only().0.load(Ordering::Acquire)
             && !session.access.global.has_any(Privileges::READ_ONLY_ADMIN)
     }
 
     /// 1290 where the session may not write.
     #[inline]
-    pub(crate) fn refuse_writes(&self, session: &Session) -> SqlResult<()> {
+    pub fn refuse_writes(&self, session: &Session) -> SqlResult<()> {
         match self.refuses_writes(session) {
             true => Err(errors::option_prevents_statement("--read-only")),
             false => Ok(()),
@@ -63,7 +63,7 @@ impl Home {
     }
 
     /// Whether ANALYZE TABLE names a table whose statistics it would write.
-    pub(crate) fn analyzes_lasting(&self, session: &Session, what: &ast::Maintain) -> bool {
+    pub fn analyzes_lasting(&self, session: &Session, what: &ast::Maintain) -> bool {
         let is_lasting = |name: &ast::ObjectName| {
             self.find_table(session, name).is_ok_and(|table| !table.is_temporary() && !table.is_virtual())
         };

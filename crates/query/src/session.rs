@@ -39,19 +39,19 @@ pub struct Session {
     /// What SQL knows of the transaction: BEGIN, savepoints, metadata locks.
     pub transaction: TransactionState,
     /// Temporary tables.
-    pub(crate) temporary: TemporaryTables,
+    pub temporary: TemporaryTables,
     /// What LOCK TABLES has locked.
-    pub(crate) named_locks: NamedLocks,
+    pub named_locks: NamedLocks,
     /// FLUSH TABLES WITH READ LOCK.
     pub(crate) read_lock: ReadLock,
     /// Gates of the global read lock that the running statement is within.
-    pub(crate) passes: Vec<Pass>,
+    pub passes: Vec<Pass>,
     /// Tables that the running definition owns while a query fills the new one.
-    pub(crate) filling: Vec<Arc<TableLock>>,
+    pub filling: Vec<Arc<TableLock>>,
     /// What recursive tables read in the rounds that run, innermost last.
     pub(crate) working: Vec<crate::select::Working>,
     /// Rows of derived tables within subqueries, until the statement ends.
-    pub(crate) kept_rows: crate::join::KeptRows,
+    pub kept_rows: crate::join::KeptRows,
     /// `LASTVAL()` of each sequence, by whether it is temporary and its number.
     pub(crate) last_values: HashMap<(bool, u64), i64>,
     /// What statements did with rows.
@@ -76,22 +76,22 @@ pub struct Session {
     pub rows_before: u64,
     /// The running statement is INSERT IGNORE or CREATE TABLE IGNORE with a query: a value that a column of a recursive table cannot
     /// hold is adjusted, with a warning.
-    pub(crate) ignores_in_query: bool,
+    pub ignores_in_query: bool,
     /// Rows that GROUP_CONCAT and its like have joined in this statement, all groups together, by the address of the call in
     /// its plan: warnings tell rows by that count.
     pub(crate) joined_rows: Vec<(usize, u64)>,
     /// The plain reads of the running statement lock what they read: it changes rows by it.
-    pub(crate) locks_reads: bool,
+    pub locks_reads: bool,
     /// SET works out a value by a query: it locks what it reads, as a statement that changes rows does.
     pub sets: bool,
     /// LIMIT ROWS EXAMINED of the running statement.
-    pub(crate) examined: Examined,
+    pub examined: Examined,
     /// The last statement read a table without the help of an index; the status flags of its answer say so.
     pub no_index_used: bool,
     /// The rows of the running INSERT came as a batch: AUTO_INCREMENT values are taken as if nobody knew how many there are.
     pub rows_come_in_batch: bool,
     /// Scratch that statements reuse, so that the point path allocates nothing.
-    pub(crate) scratch: Scratch,
+    pub scratch: Scratch,
 }
 
 /// The session that evaluates, as operators see it.
@@ -143,7 +143,7 @@ impl Session {
     }
 
     /// Keeps what a sequence gave it last.
-    pub(crate) fn keep_last_value(&mut self, sequence: (bool, u64), value: i64) {
+    pub fn keep_last_value(&mut self, sequence: (bool, u64), value: i64) {
         if self.last_values.len() >= LAST_VALUES_MAX && !self.last_values.contains_key(&sequence) {
             self.last_values.clear();
         }
@@ -167,7 +167,7 @@ impl Session {
     }
 
     /// Counts rows that a call has joined, and gives those of it so far.
-    pub(crate) fn count_joined(&mut self, call: &AggregateCall, rows: u64) -> u64 {
+    pub fn count_joined(&mut self, call: &AggregateCall, rows: u64) -> u64 {
         let address = std::ptr::from_ref(call).addr();
         match self.joined_rows.iter_mut().find(|(of, _)| *of == address) {
             Some((_, count)) => {
@@ -182,7 +182,7 @@ impl Session {
     }
 
     /// What a COMMIT says that was rolled back because of `error`; SHOW WARNINGS shows both.
-    pub(crate) fn failed_commit(&mut self, error: SqlError) -> SqlError {
+    pub fn failed_commit(&mut self, error: SqlError) -> SqlError {
         for shown in [&error, &errors::error_during_commit(1, "Operation not permitted")] {
             self.push_error(shown);
         }
@@ -190,7 +190,7 @@ impl Session {
     }
 
     /// A session with the variables of this one alone: what is evaluated in it has no effect here.
-    pub(crate) fn aside(&self) -> Session {
+    pub fn aside(&self) -> Session {
         let mut aside = Session::new(self.id, &self.user, &self.client_host, self.host.clone());
         aside.env = self.env.aside();
         aside
@@ -210,7 +210,7 @@ impl Session {
     }
 
     /// Whether metadata locks outlive the statement.
-    pub(crate) fn keeps_locks(&self) -> bool {
+    pub fn keeps_locks(&self) -> bool {
         self.in_transaction() || !self.vars.autocommit || self.named_locks.is_in_force()
     }
 
@@ -225,7 +225,7 @@ impl Session {
     }
 
     /// For whom its operators work.
-    pub(crate) fn work(&self) -> Work {
+    pub fn work(&self) -> Work {
         Work::new(self.host.clone(), self.operators.clone())
     }
 
@@ -244,7 +244,7 @@ impl Session {
     }
 
     /// Waits for room for a value of so many octets, where that is long. Asked before memory is taken for it.
-    pub(crate) fn hold_long(&self, bytes: u64) -> SqlResult<()> {
+    pub fn hold_long(&self, bytes: u64) -> SqlResult<()> {
         let urgent = || self.holds_locks() || self.owner.as_ref().is_some_and(|owner| owner.is_locking());
         let admitted = |values: &Arc<LongValues>| values.admit(bytes, urgent);
         match self.long_values.as_ref().is_none_or(admitted) {

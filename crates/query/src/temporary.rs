@@ -27,7 +27,7 @@ const TABLES_MAX: usize = 4096;
 static NEXT: AtomicU64 = AtomicU64::new(1 << 63);
 
 /// The temporary tables of a session.
-pub(crate) struct TemporaryTables {
+pub struct TemporaryTables {
     tables: Arc<TableSet>,
     /// The view, and the version of the catalog below it.
     view: Mutex<Option<(u64, Arc<Catalog>)>>,

@@ -25,12 +25,12 @@ pub struct TransactionState {
     /// A temporary table was made or dropped, which nothing takes back.
     temporary: bool,
     /// A statement that changes rows of tables that last has run.
-    pub(crate) writes_lasting: bool,
+    pub writes_lasting: bool,
     savepoints: Vec<SavepointHere>,
     /// What XA START began.
-    pub(crate) branch: Option<Box<Branch>>,
+    pub branch: Option<Box<Branch>>,
     /// Shared metadata locks, kept to the end, and whether they are a writer's.
-    pub(crate) locks: Vec<(Arc<TableLock>, bool)>,
+    pub locks: Vec<(Arc<TableLock>, bool)>,
 }
 
 /// A savepoint of a session.
@@ -57,22 +57,22 @@ impl TransactionState {
     }
 
     /// Notes that a temporary table was made or dropped.
-    pub(crate) fn note_temporary(&mut self, autocommit: bool) {
+    pub fn note_temporary(&mut self, autocommit: bool) {
         self.temporary |= self.open || !autocommit;
     }
 
     /// How the transaction keeps this lock already, if it does: whether as a writer.
-    pub(crate) fn holds(&mut self, lock: &Arc<TableLock>) -> Option<&mut bool> {
+    pub fn holds(&mut self, lock: &Arc<TableLock>) -> Option<&mut bool> {
         self.locks.iter_mut().find(|(held, _)| Arc::ptr_eq(held, lock)).map(|(_, writes)| writes)
     }
 
     /// Keeps a lock to the end of the transaction.
-    pub(crate) fn keep(&mut self, lock: &Arc<TableLock>, writes: bool) {
+    pub fn keep(&mut self, lock: &Arc<TableLock>, writes: bool) {
         self.locks.push((lock.clone(), writes));
     }
 
     /// Takes the locks that it keeps as a writer.
-    pub(crate) fn take_writers(&mut self) -> Vec<Arc<TableLock>> {
+    pub fn take_writers(&mut self) -> Vec<Arc<TableLock>> {
         self.locks.extract_if(.., |(_, writes)| *writes).map(|(lock, _)| lock).collect()
     }
 
@@ -81,7 +81,7 @@ impl TransactionState {
     }
 
     /// Gives back those that came after the first `count`.
-    pub(crate) fn release_from(&mut self, count: usize) {
+    pub fn release_from(&mut self, count: usize) {
         self.locks.drain(count..).for_each(|(lock, writes)| lock.unshare(writes));
     }
 }
@@ -169,7 +169,7 @@ impl Home {
     }
 
     /// The same for a statement that the global read lock has let pass. A prepared transaction that cannot be committed stays.
-    pub(crate) fn commit_within(&self, session: &mut Session) -> SqlResult<()> {
+    pub fn commit_within(&self, session: &mut Session) -> SqlResult<()> {
         let result = match &mut session.txn {
             Some(txn) => txn.commit().map(|_| ()).map_err(engine_error),
             None => Ok(()),
@@ -207,7 +207,7 @@ impl Home {
 
     /// COMMIT or ROLLBACK with what follows it: AND CHAIN begins the next transaction with the same characteristics. RELEASE
     /// is the server's.
-    pub(crate) fn end_transaction(
+    pub fn end_transaction(
         &self,
         session: &mut Session,
         how: ast::Completion,
@@ -273,7 +273,7 @@ impl Home {
     }
 
     /// The engine's transaction of the session, begun where there is none.
-    pub(crate) fn ensure_txn<'s>(&self, session: &'s mut Session) -> &'s mut keel_storage::Txn {
+    pub fn ensure_txn<'s>(&self, session: &'s mut Session) -> &'s mut keel_storage::Txn {
         if session.txn.is_none() {
             let next = session.transaction.isolation.or(session.vars.next_isolation);
             let isolation = next.unwrap_or(session.vars.isolation);
@@ -292,7 +292,7 @@ impl Home {
     }
 
     /// Opens a transaction for a statement under `autocommit=0`.
-    pub(crate) fn open_if_needed(&self, session: &mut Session) {
+    pub fn open_if_needed(&self, session: &mut Session) {
         if !session.vars.autocommit && !session.transaction.open {
             self.open_now(session);
         }
@@ -307,7 +307,7 @@ impl Home {
     }
 
     /// Runs a statement; one that `writes` waits for the global read lock of others, and holds it off while it runs.
-    pub(crate) fn within_gate(
+    pub fn within_gate(
         &self,
         session: &mut Session,
         writes: bool,
@@ -328,7 +328,7 @@ impl Home {
     }
 
     /// Undoes a failed statement, or the transaction where that is its own or is gone.
-    pub(crate) fn undo(&self, session: &mut Session, error: SqlError) -> SqlError {
+    pub fn undo(&self, session: &mut Session, error: SqlError) -> SqlError {
         let ends_all = match error.code {
             // A ring of GET_LOCK() alone ends the statement, not the transaction.
             code::LOCK_DEADLOCK => !std::mem::take(&mut session.user_locks.closed_ring),

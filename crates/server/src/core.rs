@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, code, errors};
-use keel_query::account::see::{self, Denied};
 use keel_query::admission::Share;
 use keel_query::{Collect, InterruptState, Session, UserVariable};
+use keel_query::{account::see, account::see::Denied};
 use keel_runtime::time;
 use keel_sql::ast::{Expr, LiteralValue, Query, QueryBody, SelectItem, Statement, UnaryOp};
 use keel_value::collation::{self, Charset};

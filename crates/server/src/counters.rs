@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use keel_query::StatementKind;
+use keel_database::StatementKind;
 use keel_sql::ast::Xa;
 
 macro_rules! counters {

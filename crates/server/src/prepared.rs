@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use keel_base::{SqlError, SqlResult, errors};
-use keel_query::{Allowance, Host, Place, Plan, ResultColumns, RowCursor};
+use keel_database::Plan;
+use keel_query::{Allowance, Host, Place, ResultColumns, RowCursor};
 use keel_sql::ast::Statement;
 use keel_wire::params::ParamType;
 

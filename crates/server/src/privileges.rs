@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
-use keel_query::account::{Privileges, see};
+use keel_query::{account::Privileges, account::see};
 use keel_sql::ast::{SetItem, ShowKind, Statement};
 
 use crate::core::Core;

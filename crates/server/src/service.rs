@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, OnceLock, Weak};
 
 use keel_base::errors;
-use keel_query::admission::{LongValues, Operators};
 use keel_query::{Host, Session};
+use keel_query::{admission::LongValues, admission::Operators};
 use keel_runtime::net::{ConnHandle, Connection, Peer, Service};
 use keel_runtime::system;
 use keel_storage::Owner;

@@ -9,8 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use keel_base::SqlError;
-use keel_query::account::{Account, FirstAccounts, auth};
-use keel_query::{Database, Host};
+use keel_database::Database;
+use keel_definitions::FirstAccounts;
+use keel_query::Host;
+use keel_query::{account::Account, account::auth};
 use keel_runtime::fs;
 use keel_runtime::net::{self, Address, Listener};
 use keel_runtime::wait::WaitEvent;

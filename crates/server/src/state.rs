@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use hashbrown::HashMap;
-use keel_query::Database;
+use keel_database::Database;
 use keel_query::admission::Room;
 use keel_query::catalog::TableDef;
 use keel_runtime::sync::{Event, Semaphore};

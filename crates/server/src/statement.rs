@@ -5,8 +5,9 @@
 use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, code, errors};
-use keel_query::account::{Privileges, see};
-use keel_query::{Plan, ResultColumns};
+use keel_database::Plan;
+use keel_query::ResultColumns;
+use keel_query::{account::Privileges, account::see};
 use keel_runtime::heap;
 use keel_sql::ast::{ExplainTarget, Expr, FlushKind, InsertSource, SetItem, ShowKind, Statement, Xa};
 use keel_sql::{AsSent, ParseOptions};
@@ -62,7 +63,7 @@ pub fn parse_options(core: &Core, prepare: bool) -> ParseOptions {
         high_not_precedence: mode.has(SqlMode::HIGH_NOT_PRECEDENCE),
         empty_string_is_null: mode.has(SqlMode::EMPTY_STRING_IS_NULL),
         real_as_float: mode.has(SqlMode::REAL_AS_FLOAT),
-        types: keel_query::type_family(mode),
+        types: keel_database::type_family(mode),
         multi_statements: !prepare && core.capabilities.has(Capabilities::MULTI_STATEMENTS),
         prepare,
         client_charset: core.sql.vars.client_collation.charset().name(),

@@ -605,7 +605,7 @@ enum Edge {
 }
 
 /// Encodes a point of all parts from values that are ready.
-pub(crate) fn encode_point(
+pub fn encode_point(
     index: &IndexDef,
     key: &[Expr],
     session: &mut Session,
@@ -657,7 +657,7 @@ fn encode_part(
 
 /// What became of a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Point {
+pub enum Point {
     /// It is encoded.
     At,
     /// It is encoded, by the bytes of a text in place of its number or by the greatest value of the column: a row there is

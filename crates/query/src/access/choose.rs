@@ -809,7 +809,7 @@ fn full_scan(request: &AccessRequest<'_>, total: f64, matching: f64) -> AccessCh
 }
 
 /// EXPLAIN's key_len of a union: those of its ways.
-pub(crate) fn union_key_len(table: &TableDef, branches: &[(usize, Vec<Vec<PartCondition>>)]) -> String {
+pub fn union_key_len(table: &TableDef, branches: &[(usize, Vec<Vec<PartCondition>>)]) -> String {
     let one = |(index, lists): &(usize, Vec<Vec<PartCondition>>)| {
         let parts = lists.iter().map(Vec::len).max().unwrap_or(0);
         key_len(table, &table.indexes[*index], parts).to_string()
@@ -818,7 +818,7 @@ pub(crate) fn union_key_len(table: &TableDef, branches: &[(usize, Vec<Vec<PartCo
 }
 
 /// EXPLAIN's key_len of an index that is read as a whole.
-pub(crate) fn whole_key_len(table: &TableDef, index: usize) -> usize {
+pub fn whole_key_len(table: &TableDef, index: usize) -> usize {
     let index = &table.indexes[index];
     key_len(table, index, index.parts.len())
 }

@@ -24,9 +24,9 @@ use crate::expr::{Expr, Frame};
 use crate::select::Subquery;
 use crate::session::Session;
 
-pub(crate) use bounds::{Point, encode_point};
+pub use bounds::{Point, encode_point};
 pub use choose::{AccessChoice, AccessKind, AccessRequest, KeyOrder, choose, table_rows};
-pub(crate) use choose::{union_key_len, whole_key_len};
+pub use choose::{union_key_len, whole_key_len};
 pub use keel_catalog::{Holds, KeyRange};
 pub use reader::{ReadMode, TableReader, plain_read, read_mode};
 

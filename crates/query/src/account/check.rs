@@ -16,7 +16,7 @@ use crate::session::Session;
 
 /// What a statement wants of a table or a view.
 #[derive(Clone)]
-pub(crate) struct Need {
+pub struct Need {
     /// Its database.
     pub schema: Arc<str>,
     /// Its name.
@@ -35,7 +35,7 @@ pub(crate) struct Need {
 
 /// Whose privileges count: the session's, or those of a view's definer.
 #[derive(Clone, Default)]
-pub(crate) struct Asked {
+pub struct Asked {
     /// The view whose definer is asked; none for the session.
     pub definer: Option<Arc<View>>,
     /// The view that the statement names and that hides all this.
@@ -58,7 +58,7 @@ impl Asked {
 
 /// What a statement wants of a column.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ColumnNeed {
+pub struct ColumnNeed {
     pub column: Arc<str>,
     pub wanted: Privileges,
     /// It is one of all columns, which nobody has named: the error names the table.
@@ -105,7 +105,7 @@ pub(crate) fn add(needs: &mut Vec<Need>, need: Need) {
 }
 
 /// All that some needs want.
-pub(crate) fn union(needs: &[Need]) -> Privileges {
+pub fn union(needs: &[Need]) -> Privileges {
     let wanted = |need: &Need| match need.asked.definer {
         Some(_) => Privileges::NOBODYS,
         None => need.all(),
@@ -122,13 +122,13 @@ fn is_open(schema: &str) -> bool {
 }
 
 /// Whether the session has all that is needed.
-pub(crate) fn needs(session: &Session, accounts: &Accounts, needs: &[Need]) -> SqlResult<()> {
+pub fn needs(session: &Session, accounts: &Accounts, needs: &[Need]) -> SqlResult<()> {
     needs.iter().try_for_each(|need| one(session, accounts, need))
 }
 
 /// What EXPLAIN needs beside what the statement needs: SHOW VIEW on its views, and SELECT on what those read. 1345 where the
 /// session lacks that, for it would be told what the views hide.
-pub(crate) fn explained(session: &Session, catalog: &Catalog, mut needs: Vec<Need>) -> SqlResult<Vec<Need>> {
+pub fn explained(session: &Session, catalog: &Catalog, mut needs: Vec<Need>) -> SqlResult<Vec<Need>> {
     let mut named = needs.iter().filter(|need| need.asked.within.is_none());
     named.try_for_each(|need| one(session, &catalog.accounts, need))?;
     for place in 0..needs.len() {
@@ -161,7 +161,7 @@ fn one(session: &Session, accounts: &Accounts, need: &Need) -> SqlResult<()> {
 }
 
 /// Refuses views that do what their definers may, where a definer is gone.
-pub(crate) fn have_definers<'v>(
+pub fn have_definers<'v>(
     session: &Session,
     accounts: &Accounts,
     views: impl IntoIterator<Item = &'v Arc<View>>,
@@ -215,7 +215,7 @@ fn has(
 }
 
 /// The same as [`lasting`]; a temporary table of that name is the session's own.
-pub(crate) fn table(
+pub fn table(
     session: &Session,
     accounts: &Accounts,
     (schema, name): (&str, &str),
@@ -228,7 +228,7 @@ pub(crate) fn table(
 }
 
 /// 1142 unless the session has all of `wanted` on a table, be it there or not, or on some column of it.
-pub(crate) fn lasting(
+pub fn lasting(
     session: &Session,
     accounts: &Accounts,
     (schema, table): (&str, &str),
@@ -252,7 +252,7 @@ pub(crate) fn lasting(
 }
 
 /// 1142 with the statement's words unless the session has some privilege on a table or on a column of it.
-pub(crate) fn any_on_table(
+pub fn any_on_table(
     session: &Session,
     accounts: &Accounts,
     (schema, table): (&str, &str),
@@ -266,7 +266,7 @@ pub(crate) fn any_on_table(
 }
 
 /// 1370 unless the session has `wanted` on the database of a routine, 1044 for `information_schema`.
-pub(crate) fn routine(
+pub fn routine(
     session: &Session,
     accounts: &Accounts,
     (schema, name): (&str, &str),
@@ -286,18 +286,18 @@ pub(crate) fn routine(
 
 /// 1142.
 #[cold]
-pub(crate) fn denied(session: &Session, missing: Privileges, schema: &str, table: &str) -> SqlError {
+pub fn denied(session: &Session, missing: Privileges, schema: &str, table: &str) -> SqlError {
     denied_command(session, &missing.list(), schema, table)
 }
 
 /// 1143.
 #[cold]
-pub(crate) fn column_denied(session: &Session, missing: Privileges, column: &str, table: &str) -> SqlError {
+pub fn column_denied(session: &Session, missing: Privileges, column: &str, table: &str) -> SqlError {
     errors::columnaccess_denied(missing.list(), &session.access.user, &session.client_host, column, table)
 }
 
 /// Whether the session may run a definition, or maintenance.
-pub(crate) fn definition(session: &Session, catalog: &Catalog, statement: &Statement) -> SqlResult<()> {
+pub fn definition(session: &Session, catalog: &Catalog, statement: &Statement) -> SqlResult<()> {
     use Privileges as P;
     expired(session)?;
     if let Statement::CreateView(create) = statement {

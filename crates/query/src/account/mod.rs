@@ -1,17 +1,8 @@
-//! Statements about accounts, and what they and all others may do: [`keel_catalog::account`] has the data.
+//! Which privileges statements need: [`keel_catalog::account`] has the data, [`keel_expr::rights`] what an account may do.
 //!
 //! Statements are asked for privileges in `check` alone: plans once for each version of the accounts, definitions by their tree.
 
-mod change;
-pub(crate) mod check;
-mod expand;
-pub mod first;
-mod grant;
-mod role;
-pub mod show;
-mod statement;
-mod user;
+pub mod check;
 
-pub use crate::expr::rights as see;
-pub use first::FirstAccounts;
 pub use keel_catalog::account::*;
+pub use keel_expr::rights as see;

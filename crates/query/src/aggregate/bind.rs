@@ -16,7 +16,7 @@ use crate::expr::{Derivation, Expr, Node, walk};
 use crate::select::stored_type;
 
 /// Whether a call is one of an aggregate.
-pub(crate) fn is_aggregate(call: &FunctionCall) -> bool {
+pub fn is_aggregate(call: &FunctionCall) -> bool {
     kind_of(call).is_some()
 }
 
@@ -319,7 +319,7 @@ fn fixed_decimals(arg: &Expr) -> u8 {
 }
 
 /// The type of a value that is one of those of an expression. That of a column keeps the column's type.
-pub(crate) fn min_max_type(arg: &Expr) -> SqlType {
+pub fn min_max_type(arg: &Expr) -> SqlType {
     let is_column = arg.as_any_column().is_some() || matches!(arg.node, Node::Outer { .. });
     match arg.class() {
         Class::Null => SqlType::varbinary(0),

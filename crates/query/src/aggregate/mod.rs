@@ -10,7 +10,7 @@ mod home;
 mod state;
 
 pub use bind::has_aggregate;
-pub(crate) use bind::{is_aggregate, min_max_type};
+pub use bind::{is_aggregate, min_max_type};
 pub use state::State;
 pub(crate) use state::domain_of;
 

@@ -16,7 +16,7 @@ use crate::func;
 
 impl Binder<'_> {
     /// A table for the scope, with what its columns stand for that rows do not hold.
-    pub(crate) fn scope_table(
+    pub fn scope_table(
         &mut self,
         slot: u16,
         def: Arc<TableDef>,
@@ -58,7 +58,7 @@ impl ScopeTable {
 }
 
 /// The tree of an expression that the catalog keeps.
-pub(crate) fn parse(text: &str) -> SqlResult<ast::Expr> {
+pub fn parse(text: &str) -> SqlResult<ast::Expr> {
     let parsed = keel_sql::parse(format!("DO {text}").as_bytes(), &keel_sql::ParseOptions::default())?;
     match parsed.statement {
         ast::Statement::Do(list) if list.len() == 1 => Ok(list.into_iter().next().expect("it has one")),

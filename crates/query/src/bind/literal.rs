@@ -78,7 +78,7 @@ fn float_length(value: f64) -> u32 {
 }
 
 /// Values of plain literals on their way into columns. Their types say what storing asks: kind, sign and collation.
-pub(crate) struct CellTypes {
+pub struct CellTypes {
     int: SqlType,
     uint: SqlType,
     double: SqlType,

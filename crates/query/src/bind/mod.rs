@@ -12,9 +12,9 @@
 mod call;
 mod early;
 mod expr;
-pub(crate) mod generated;
+pub mod generated;
 mod in_list;
-pub(crate) mod literal;
+pub mod literal;
 mod notes;
 mod scope;
 mod sequence;
@@ -24,15 +24,15 @@ mod whole_names;
 mod year;
 
 pub use crate::expr::NO_SLOT;
-pub(crate) use crate::expr::OUTSIDE;
-pub(crate) use crate::expr::typing::{bytes_as_number, to_charset};
+pub use crate::expr::OUTSIDE;
+pub use crate::expr::typing::{bytes_as_number, to_charset};
 pub use literal::{literal_value, temporal_check};
 pub use notes::{Dependency, Notes, TableUse};
 pub use scope::{Listed, MergedColumn, Scope, ScopeColumn, ScopeTable, ViewPart};
-pub(crate) use scope::{ROW_NUMBER, display, row_number_type};
+pub use scope::{ROW_NUMBER, display, row_number_type};
 pub(crate) use sequence::NamedSequence;
 pub use shape::Shape;
-pub(crate) use whole_names::{WholeNames, place};
+pub use whole_names::{WholeNames, place};
 
 use std::sync::Arc;
 
@@ -86,7 +86,7 @@ impl BindContext<'_> {
 }
 
 /// A real table as a query names it.
-pub(crate) struct NamedTable {
+pub struct NamedTable {
     pub table: Arc<TableDef>,
     /// Under its own name, not under an alias.
     pub by_own_name: bool,
@@ -103,7 +103,7 @@ pub(crate) struct NamedTable {
 }
 
 /// A view as a query names it.
-pub(crate) struct NamedView {
+pub struct NamedView {
     pub view: Arc<View>,
     /// Its alias, or its name.
     pub alias: Arc<str>,
@@ -117,7 +117,7 @@ pub(crate) struct NamedView {
 
 /// A name or an aggregate of a subquery that belongs to an enclosing query.
 #[derive(Debug, Clone)]
-pub(crate) struct Resolved {
+pub struct Resolved {
     /// Where it stands, by its address.
     place: usize,
     /// Its name.
@@ -227,17 +227,17 @@ pub struct Binder<'a> {
     /// The slot that VALUES(column) reads, in ON DUPLICATE KEY UPDATE.
     pub values_slot: Option<u16>,
     /// Tables at the beginning of the outermost scope that a statement changes, where others follow that it reads.
-    pub(crate) target_tables: Option<usize>,
+    pub target_tables: Option<usize>,
     /// User variables, in lower case, that LOAD DATA sets before each row, and the collation of their text.
-    pub(crate) loaded: Option<(Vec<Arc<str>>, CollationId)>,
+    pub loaded: Option<(Vec<Arc<str>>, CollationId)>,
     /// Columns of enclosing queries read by the subqueries being bound, innermost last: how many queries outwards as seen
     /// from the subquery, slot, column; and the depth of scopes below each.
     pub(crate) reads: Vec<SubqueryReads>,
     /// The statement writes rows that a subquery may read between one evaluation and the next, so that its answers are not
     /// kept: INSERT, RETURNING, and what foreign keys carry on to other tables.
-    pub(crate) rows_change: bool,
+    pub rows_change: bool,
     /// The SELECT, by its address, that finds the rows of an UPDATE or DELETE of several tables: they are not grouped.
-    pub(crate) changing: Option<usize>,
+    pub changing: Option<usize>,
     /// A subquery is being bound as one query for all that it may be asked.
     pub(crate) in_keyed: bool,
     /// Subqueries that were tried as joins.
@@ -245,21 +245,21 @@ pub struct Binder<'a> {
     /// Every table named so far, once.
     pub tables: Vec<Arc<TableDef>>,
     /// What is wanted of them.
-    pub(crate) needs: Vec<Need>,
+    pub needs: Vec<Need>,
     /// Columns that are met now are assigned to, not read.
-    pub(crate) names_only: bool,
+    pub names_only: bool,
     /// The view that is met next is changed, not read.
     pub(crate) changes_view: bool,
     /// The view that is bound is the one that a statement changes.
     pub(crate) in_changed_view: bool,
     /// Privileges on tables have been checked already.
-    pub(crate) asked_before: bool,
+    pub asked_before: bool,
     /// A view that a statement changes reads its one table again in a subquery.
     pub(crate) reads_changed_table: bool,
     /// Every naming of a table so far.
-    pub(crate) named: Vec<NamedTable>,
+    pub named: Vec<NamedTable>,
     /// The statement is SELECT ... FOR UPDATE.
-    pub(crate) locks_rows: bool,
+    pub locks_rows: bool,
     /// The SELECT being bound locks the rows of its own tables, but not those of its derived tables.
     pub(crate) locks_own: bool,
     /// Derived tables and subqueries around the SELECT FOR UPDATE that is being bound: the tables that it names there are its
@@ -268,9 +268,9 @@ pub struct Binder<'a> {
     /// Derived tables and WITH's around what is being bound.
     pub(crate) derived_depth: usize,
     /// Names and aggregates that belong to enclosing queries, where EXPLAIN EXTENDED asks for them.
-    pub(crate) resolved: Option<Vec<Resolved>>,
+    pub resolved: Option<Vec<Resolved>>,
     /// Select items whose names are hidden by columns, by where they were asked for: what executions warn of.
-    pub(crate) hidden: Vec<(usize, SqlError)>,
+    pub hidden: Vec<(usize, SqlError)>,
     /// What is wrong with constants that types of calls depend on: what executions warn of before they begin.
     pub(crate) odd_lengths: Vec<SqlError>,
     /// Something was met that gives another value at each call.
@@ -288,11 +288,11 @@ pub struct Binder<'a> {
     /// Numbers of recursive tables that are used beyond what the standard allows.
     pub(crate) free_recursions: Vec<u32>,
     /// Every call of a sequence so far.
-    pub(crate) sequences: Vec<NamedSequence>,
+    pub sequences: Vec<NamedSequence>,
     /// A column's DEFAULT is being bound.
-    pub(crate) of_default: bool,
+    pub of_default: bool,
     /// Every naming of a view so far.
-    pub(crate) views: Vec<NamedView>,
+    pub views: Vec<NamedView>,
     /// The views whose queries are being bound, innermost last.
     pub(crate) within_views: Vec<Arc<View>>,
     /// Subqueries around what is being bound, also around the views and derived tables that hide them from it.
@@ -300,11 +300,11 @@ pub struct Binder<'a> {
     /// Views bound so far, whatever became of them.
     pub(crate) views_met: u32,
     /// JSON_TABLE was met.
-    pub(crate) met_function: bool,
+    pub met_function: bool,
     /// What names mean, where somebody wants to know: while a view is defined.
-    pub(crate) whole_names: Option<Box<WholeNames>>,
+    pub whole_names: Option<Box<WholeNames>>,
     /// LIMIT ROWS EXAMINED, wherever the statement says it last.
-    pub(crate) rows_examined: Option<Expr>,
+    pub rows_examined: Option<Expr>,
 }
 
 impl<'a> Binder<'a> {
@@ -365,7 +365,7 @@ impl<'a> Binder<'a> {
     }
 
     /// Runs `f` while names of the outermost scope mean the tables alone that the statement changes.
-    pub(crate) fn among_targets<T>(&mut self, f: impl FnOnce(&mut Self) -> T) -> T {
+    pub fn among_targets<T>(&mut self, f: impl FnOnce(&mut Self) -> T) -> T {
         let Some(targets) = self.target_tables else { return f(self) };
         self.scopes[0].visible = Some(0..targets);
         let found = f(self);
@@ -374,7 +374,7 @@ impl<'a> Binder<'a> {
     }
 
     /// Counts for one more operator, where the statement is analyzed.
-    pub(crate) fn counts(&self) -> Option<Arc<Counts>> {
+    pub fn counts(&self) -> Option<Arc<Counts>> {
         self.cx.counting.map(Counting::one_more)
     }
 
@@ -446,12 +446,7 @@ impl<'a> Binder<'a> {
     }
 
     /// The table that a query names, in the current database where none is said: a real one, or one of the server's own.
-    pub(crate) fn table(
-        &mut self,
-        db: Option<&str>,
-        name: &str,
-        alias: Option<&str>,
-    ) -> SqlResult<Arc<TableDef>> {
+    pub fn table(&mut self, db: Option<&str>, name: &str, alias: Option<&str>) -> SqlResult<Arc<TableDef>> {
         let session = self.cx.session;
         let db = match db {
             Some(db) => db,
@@ -578,7 +573,7 @@ impl<'a> Binder<'a> {
     }
 
     /// Notes what a column of the view that a statement changes reads of the tables below.
-    pub(crate) fn note_below(&mut self, meaning: &Expr) {
+    pub fn note_below(&mut self, meaning: &Expr) {
         let scope = &self.scopes[self.scopes.len() - 1];
         let mut read = Vec::new();
         crate::expr::walk::for_each_column(meaning, &mut |slot, column| {
@@ -599,7 +594,7 @@ impl<'a> Binder<'a> {
     }
 
     /// The view that a query names, in the current database where none is said.
-    pub(crate) fn find_view(&self, db: Option<&str>, name: &str) -> Option<Arc<View>> {
+    pub fn find_view(&self, db: Option<&str>, name: &str) -> Option<Arc<View>> {
         let db = db.or(self.cx.session.database.as_deref())?;
         match self.within_views.is_empty() {
             true => self.cx.catalog.view(db, name).cloned(),
@@ -608,7 +603,7 @@ impl<'a> Binder<'a> {
     }
 
     /// Whether a query bound so far reads the table.
-    pub(crate) fn reads_table(&self, table: &Arc<TableDef>) -> bool {
+    pub fn reads_table(&self, table: &Arc<TableDef>) -> bool {
         self.tables.iter().any(|named| Arc::ptr_eq(named, table))
     }
 

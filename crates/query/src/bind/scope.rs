@@ -65,10 +65,10 @@ pub enum ViewPart {
 }
 
 /// The name by which statements that change rows find a table's hidden row number; no statement can write it.
-pub(crate) const ROW_NUMBER: &str = "\0row";
+pub const ROW_NUMBER: &str = "\0row";
 
 /// The type of hidden row numbers.
-pub(crate) fn row_number_type() -> SqlType {
+pub fn row_number_type() -> SqlType {
     SqlType { unsigned: true, ..SqlType::bigint() }
 }
 
@@ -471,7 +471,7 @@ impl Scope {
 }
 
 /// A column's name as messages show it.
-pub(crate) fn display(name: &ColumnName) -> String {
+pub fn display(name: &ColumnName) -> String {
     let parts = [name.db.as_deref(), name.table.as_deref(), Some(name.column.as_str())];
     parts.into_iter().flatten().collect::<Vec<_>>().join(".")
 }
@@ -679,7 +679,7 @@ impl Scope {
     }
 
     /// The column of one of the tables that a name means, if it means one; for a merged view with its place.
-    pub(crate) fn view_column(&self, name: &ColumnName) -> Option<(usize, usize)> {
+    pub fn view_column(&self, name: &ColumnName) -> Option<(usize, usize)> {
         if name.table.is_none() && self.merged.iter().any(|m| names::same(&m.name, &name.column)) {
             return None;
         }

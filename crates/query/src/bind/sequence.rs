@@ -14,7 +14,7 @@ use crate::sequence::Call;
 
 /// A sequence that a statement asks something of.
 #[derive(Clone)]
-pub(crate) struct NamedSequence {
+pub struct NamedSequence {
     pub table: Arc<TableDef>,
     /// It may move on.
     pub writes: bool,
@@ -82,7 +82,7 @@ impl Binder<'_> {
     }
 
     /// Takes over what another binder met, which has bound a part of the same statement.
-    pub(crate) fn take_sequences(&mut self, other: &Binder<'_>) {
+    pub fn take_sequences(&mut self, other: &Binder<'_>) {
         self.sequences.extend_from_slice(&other.sequences);
         other.needs.iter().for_each(|need| check::add(&mut self.needs, need.clone()));
         self.saw_volatile |= other.saw_volatile;

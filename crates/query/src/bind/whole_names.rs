@@ -10,7 +10,7 @@ use crate::expr::Expr;
 
 /// The notes.
 #[derive(Default)]
-pub(crate) struct WholeNames {
+pub struct WholeNames {
     columns: HashMap<usize, ColumnName>,
     /// The same within windows, which are bound from copies: where the window stands, how the name is spelled, what it means.
     in_windows: Vec<(usize, ColumnName, ColumnName)>,
@@ -22,7 +22,7 @@ pub(crate) struct WholeNames {
 }
 
 /// By what a part of the tree is known.
-pub(crate) fn place<T>(part: &T) -> usize {
+pub fn place<T>(part: &T) -> usize {
     std::ptr::from_ref(part) as usize
 }
 

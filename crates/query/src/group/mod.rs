@@ -27,7 +27,7 @@ use crate::session::{OfSession, Session};
 use crate::sort::RowList;
 
 /// How rows are grouped.
-pub(crate) struct GroupPlan {
+pub struct GroupPlan {
     /// GROUP BY; empty for one group over all rows.
     pub keys: Vec<Expr>,
     /// How each key is encoded.

@@ -14,7 +14,7 @@ use crate::session::Session;
 use crate::sort::{Distinct, RowCursor, RowList};
 
 /// A source of which each key comes once.
-pub(crate) struct DistinctSource {
+pub struct DistinctSource {
     /// The rows.
     pub source: Source,
     /// Conditions that read nothing of them.

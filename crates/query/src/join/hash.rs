@@ -22,7 +22,7 @@ use crate::sort::{Lookup, Sorter};
 use crate::temp_file::TempFile;
 
 /// The keys of a hash join.
-pub(crate) struct HashPlan {
+pub struct HashPlan {
     /// Of the left row.
     pub left: Vec<Expr>,
     /// Of the right row.

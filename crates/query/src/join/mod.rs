@@ -12,7 +12,7 @@ pub(crate) mod disjunct;
 mod distinct;
 mod estimate;
 mod hash;
-pub(crate) mod order;
+pub mod order;
 mod semi;
 mod stored;
 
@@ -36,10 +36,10 @@ pub(crate) use distinct::DistinctSource;
 use hash::HashRun;
 pub(crate) use hash::{HashPlan, encode_in_domain};
 use stored::StoredRun;
-pub(crate) use stored::{Keeper, KeptRows, new_kept_name};
+pub use stored::{Keeper, KeptRows, new_kept_name};
 
 /// A table read along an access path.
-pub(crate) struct TableSource {
+pub struct TableSource {
     /// Its slot.
     pub slot: u16,
     /// Its definition.
@@ -78,7 +78,7 @@ impl TableSource {
 }
 
 /// A derived table.
-pub(crate) struct DerivedSource {
+pub struct DerivedSource {
     /// Its slot.
     pub slot: u16,
     /// The name it has in the query.
@@ -97,7 +97,7 @@ pub(crate) struct DerivedSource {
 }
 
 /// JSON_TABLE.
-pub(crate) struct FunctionSource {
+pub struct FunctionSource {
     /// Its slot.
     pub slot: u16,
     /// The name it has in the query.
@@ -114,7 +114,7 @@ pub(crate) struct FunctionSource {
 
 /// Which rows a join gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Matching {
+pub enum Matching {
     /// Every pair that matches.
     Inner,
     /// The same, and left rows without a match with NULLs: LEFT JOIN.
@@ -133,7 +133,7 @@ impl Matching {
 }
 
 /// A join of two sources.
-pub(crate) struct JoinSource {
+pub struct JoinSource {
     /// Which rows it gives.
     pub kind: Matching,
     /// What is read first.
@@ -153,7 +153,7 @@ pub(crate) struct JoinSource {
 }
 
 /// Where rows come from.
-pub(crate) enum Source {
+pub enum Source {
     /// No table: one row.
     One,
     /// A table.
@@ -250,11 +250,7 @@ impl Source {
 
 /// Whether all conditions hold for the current rows.
 #[inline]
-pub(crate) fn all_hold(
-    conditions: &[Expr],
-    session: &mut Session,
-    frame: &FrameBuffer<'_>,
-) -> SqlResult<bool> {
+pub fn all_hold(conditions: &[Expr], session: &mut Session, frame: &FrameBuffer<'_>) -> SqlResult<bool> {
     if conditions.is_empty() {
         return Ok(true);
     }
@@ -269,7 +265,7 @@ pub(crate) fn all_hold(
 
 /// A source while it runs.
 #[expect(clippy::large_enum_variant, reason = "a plain table is the common case and takes no allocation")]
-pub(crate) enum Runner<'p> {
+pub enum Runner<'p> {
     One {
         given: bool,
     },

@@ -121,7 +121,7 @@ const STEPS_WITHIN_MAX: usize = 200;
 /// Rows expected of a derived table.
 const DERIVED_ROWS: f64 = 100.0;
 /// Rows expected of JSON_TABLE.
-pub(crate) const FUNCTION_ROWS: f64 = 40.0;
+pub const FUNCTION_ROWS: f64 = 40.0;
 /// Price of sorting a row, per doubling of their number.
 const SORT: f64 = 0.2;
 /// Price of finding a row in a hash table, in rows read.
@@ -134,7 +134,7 @@ const ROW_BYTES: f64 = 16.0;
 const COLUMN_BYTES: f64 = 8.0;
 
 /// Plans the joins of a query block. Conditions that name no table are the caller's to ask.
-pub(crate) fn plan(request: &JoinRequest<'_>, tree: FromTree, conditions: Vec<Expr>) -> SqlResult<Joined> {
+pub fn plan(request: &JoinRequest<'_>, tree: FromTree, conditions: Vec<Expr>) -> SqlResult<Joined> {
     if request.leaves.len() > TABLES_MAX {
         return Err(errors::too_many_tables(TABLES_MAX));
     }

@@ -19,10 +19,10 @@ use crate::sort::{RowCursor, RowList};
 type Home = Arc<Mutex<Option<RowCursor>>>;
 
 /// Rows of derived tables within subqueries, by [`DerivedSource::kept_as`], for one statement.
-pub(crate) type KeptRows = HashMap<u64, Home>;
+pub type KeptRows = HashMap<u64, Home>;
 
 /// A name for the rows of a derived table that no other one has.
-pub(crate) fn new_kept_name() -> u64 {
+pub fn new_kept_name() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
@@ -37,7 +37,7 @@ pub(crate) struct StoredRun<'p> {
 }
 
 /// Keeps the rows of a query.
-pub(crate) struct Keeper<'p> {
+pub struct Keeper<'p> {
     packer: RowPacker<'p>,
     rows: RowList,
     /// Rows kept.

@@ -27,10 +27,10 @@ const NAME: &str = "JSON_TABLE";
 /// The database that its columns have.
 pub(crate) const DATABASE: &str = "*any*";
 /// The table that its columns have.
-pub(crate) const TABLE: &str = "json_table";
+pub const TABLE: &str = "json_table";
 
 /// A JSON_TABLE, bound.
-pub(crate) struct JsonTable {
+pub struct JsonTable {
     /// The document.
     pub document: Expr,
     /// What leads to rows: the first is the table's own, others stand below another one.

@@ -32,7 +32,7 @@ const STACK_BYTES: usize = 96 << 10;
 const TABLE_STACK_BYTES: usize = 6 << 10;
 
 /// One key of ORDER BY.
-pub(crate) struct SortKey {
+pub struct SortKey {
     pub expr: Expr,
     /// The select item that it is, where that assigns user variables: it is worked out once.
     pub item: Option<usize>,
@@ -40,7 +40,7 @@ pub(crate) struct SortKey {
 }
 
 /// One SELECT, planned.
-pub(crate) struct Block {
+pub struct Block {
     /// Slots of the frame: one per table, one for aggregates.
     pub slot_count: usize,
     /// Cells kept per execution.

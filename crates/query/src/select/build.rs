@@ -241,7 +241,7 @@ fn window_slot(group_slot: u16) -> u16 {
 }
 
 /// Binds a list of expressions over the binder's tables that is not a query's; describes them.
-pub(crate) fn bind_list(
+pub fn bind_list(
     binder: &mut Binder<'_>,
     items: &[SelectItem],
     clause: Clause,
@@ -425,7 +425,7 @@ fn reads_groups(binder: &Binder<'_>, expr: &Expr) -> bool {
 
 /// A lone integer in ORDER BY or GROUP BY, or a parameter that has one: a place in the select list, where none stands
 /// below 1.
-pub(crate) fn ordinal(binder: &mut Binder<'_>, tree: &Tree) -> Option<i128> {
+pub fn ordinal(binder: &mut Binder<'_>, tree: &Tree) -> Option<i128> {
     let (literal, sign) = match tree {
         Tree::Param(index) => {
             let place = match binder.held_parameter(*index) {
@@ -699,7 +699,7 @@ fn plan_has_subqueries(project: &[Expr]) -> bool {
 }
 
 /// How a key of an order is encoded.
-pub(crate) fn sort_part(expr: &Expr, descending: bool) -> KeyPart {
+pub fn sort_part(expr: &Expr, descending: bool) -> KeyPart {
     let mut part = KeyPart::new(stored_type(&expr.ty), true);
     part.descending = descending;
     part

@@ -23,13 +23,13 @@ struct Part {
 
 /// The kept columns of all slots.
 #[derive(Clone, Default)]
-pub(crate) struct Carry {
+pub struct Carry {
     parts: Vec<Part>,
 }
 
 /// A type whose stored form holds every value of an expression of type `ty`: integers in eight octets, timestamps as the
 /// local time that expressions see. A fraction digit makes room for which of two instants a local time is.
-pub(crate) fn stored_type(ty: &SqlType) -> SqlType {
+pub fn stored_type(ty: &SqlType) -> SqlType {
     match ty.class() {
         Class::Int if ty.is_integer() => SqlType { unsigned: ty.unsigned, ..SqlType::bigint() },
         Class::Null => SqlType::varbinary(0),
@@ -39,13 +39,13 @@ pub(crate) fn stored_type(ty: &SqlType) -> SqlType {
 }
 
 /// A layout for results of these types.
-pub(crate) fn result_layout<'t>(types: impl Iterator<Item = &'t SqlType>) -> Arc<Layout> {
+pub fn result_layout<'t>(types: impl Iterator<Item = &'t SqlType>) -> Arc<Layout> {
     let columns: Vec<(SqlType, bool)> = types.map(|ty| (stored_type(ty), true)).collect();
     Arc::new(Layout::new(&columns))
 }
 
 /// Columns read of one slot: their types by place, and which are wanted.
-pub(crate) struct SlotColumns<'a> {
+pub struct SlotColumns<'a> {
     pub slot: u16,
     pub types: Vec<&'a SqlType>,
     pub wanted: &'a [bool],

@@ -16,7 +16,7 @@ use crate::result::{ResultColumns, RowView};
 use crate::session::Session;
 
 /// A planned INTO OUTFILE or INTO DUMPFILE.
-pub(crate) struct Export {
+pub struct Export {
     file: Box<[u8]>,
     /// None for INTO DUMPFILE: values alone.
     format: Option<Format>,
@@ -70,11 +70,7 @@ const NUMBER_CHARS: &[u8] = b".0123456789e+-";
 const WIDTH_MAX: u32 = 16 << 20;
 
 /// Plans what INTO says; none for variables.
-pub(super) fn plan(
-    session: &Session,
-    into: &SelectInto,
-    columns: &ResultColumns,
-) -> SqlResult<Option<Export>> {
+pub fn plan(session: &Session, into: &SelectInto, columns: &ResultColumns) -> SqlResult<Option<Export>> {
     let (file, format) = match into {
         SelectInto::Variables(_) => return Ok(None),
         SelectInto::Dumpfile(file) => (file, None),

@@ -15,7 +15,7 @@ use crate::expr::{Frame, RowSlot};
 use crate::result::RowView;
 
 /// The slots and kept values of one execution of a query block.
-pub(crate) struct FrameBuffer<'f> {
+pub struct FrameBuffer<'f> {
     pub slots: Vec<RowSlot>,
     pub params: &'f [Value],
     once: Vec<OnceCell<Kept>>,
@@ -41,7 +41,7 @@ impl<'f> FrameBuffer<'f> {
 }
 
 /// Packs result rows into a layout of stored types.
-pub(crate) struct RowPacker<'l> {
+pub struct RowPacker<'l> {
     layout: &'l Layout,
 }
 
@@ -96,7 +96,7 @@ impl<'l> RowPacker<'l> {
 
 /// Appends one part of a sort or group key.
 #[inline]
-pub(crate) fn encode_key_part(part: &KeyPart, value: ValueRef<'_>, out: &mut Vec<u8>) {
+pub fn encode_key_part(part: &KeyPart, value: ValueRef<'_>, out: &mut Vec<u8>) {
     if fits(&part.ty, value) {
         part.encode(value, out);
     } else {
@@ -107,7 +107,7 @@ pub(crate) fn encode_key_part(part: &KeyPart, value: ValueRef<'_>, out: &mut Vec
 /// Appends one part of the key of ORDER BY. `max_sort_length` bounds what counts of a text or of bytes; `parts` are all
 /// parts of the key.
 #[inline]
-pub(crate) fn encode_sort_part<'p>(
+pub fn encode_sort_part<'p>(
     part: &KeyPart,
     value: ValueRef<'_>,
     most: u32,

@@ -73,7 +73,7 @@ pub(super) fn bind(binder: &mut Binder<'_>, tables: &[TableRef]) -> SqlResult<Fr
 }
 
 /// Binds a list of tables into the innermost scope; none has no tree.
-pub(super) fn bind_list(
+pub fn bind_list(
     binder: &mut Binder<'_>,
     from: &mut From,
     tables: &[TableRef],
@@ -113,7 +113,7 @@ fn operand(
 }
 
 /// Refuses index hints of a table, shown as `shown`, that name no index of it or contradict each other.
-pub(crate) fn check_hints(hints: &[IndexHint], def: &TableDef, shown: &str) -> SqlResult<()> {
+pub fn check_hints(hints: &[IndexHint], def: &TableDef, shown: &str) -> SqlResult<()> {
     let mut names = hints.iter().flat_map(|hint| &hint.indexes);
     if let Some(unknown) = names.find(|index| def.hinted_index(index).is_none()) {
         return Err(errors::key_does_not_exist(unknown, shown));
@@ -392,7 +392,7 @@ pub(super) fn add_derived(
 }
 
 /// A result's type as a column: timestamps are local times from here on.
-pub(crate) fn local_type(ty: &SqlType) -> SqlType {
+pub fn local_type(ty: &SqlType) -> SqlType {
     match ty.kind {
         TypeKind::Timestamp => {
             SqlType::temporal(TypeKind::DateTime, ty.decimals).with_format(Format::Instant)

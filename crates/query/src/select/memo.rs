@@ -27,7 +27,7 @@ use crate::session::{OfSession, Session};
 /// A subquery run once for all that it may be asked.
 pub struct Keyed {
     /// Its rows: the answer, then the inner side of each equality.
-    pub(crate) plan: SelectPlan,
+    pub plan: SelectPlan,
     /// The outer sides, as seen from the subquery.
     pub(crate) outer: Vec<Expr>,
     /// How each pair is compared.

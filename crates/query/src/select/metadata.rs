@@ -14,7 +14,7 @@ use crate::json_table;
 use crate::result::ColumnMeta;
 
 /// The name of a select item without alias: a column's name as written, a string's text, else the item's source text.
-pub(crate) fn item_name(tree: &Tree, text: &str) -> String {
+pub fn item_name(tree: &Tree, text: &str) -> String {
     match tree {
         Tree::Column(name) => name.column.clone(),
         Tree::Literal(literal) => match &literal.value {

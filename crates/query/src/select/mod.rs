@@ -32,10 +32,10 @@ mod semi;
 mod setop;
 mod subquery;
 mod tally;
-pub(crate) mod view;
+pub mod view;
 
-pub(crate) use build::{bind_list, ordinal, sort_part};
-pub(crate) use from::{check_hints, local_type};
+pub use build::{bind_list, ordinal, sort_part};
+pub use from::{check_hints, local_type};
 
 use std::sync::Arc;
 
@@ -52,15 +52,15 @@ use crate::join::TableSource;
 use crate::result::{ResultColumns, RowSink, RowView};
 use crate::session::Session;
 
-pub(crate) use block::Block;
-pub(crate) use carry::{Carry, SlotColumns, result_layout, stored_type};
-pub(crate) use frame::{FrameBuffer, RowPacker, encode_key_part, encode_sort_part};
+pub use block::Block;
+pub use carry::{Carry, SlotColumns, result_layout, stored_type};
+pub use frame::{FrameBuffer, RowPacker, encode_key_part, encode_sort_part};
 pub(crate) use group::place_aggregates;
 pub(crate) use keyed::plan_keyed;
 pub use memo::{Keyed, Memo};
-pub(crate) use metadata::item_name;
-pub(crate) use recursive::{RecursivePlan, Working, WorkingPlan};
-pub(crate) use setop::SetPlan;
+pub use metadata::item_name;
+pub use recursive::{RecursivePlan, Working, WorkingPlan};
+pub use setop::SetPlan;
 pub use subquery::{RowSet, Subquery, SubqueryTest};
 
 /// What bounds one run of a query block from outside.
@@ -76,7 +76,7 @@ pub(crate) struct Limits {
 
 /// What EXPLAIN says beyond the source's tables.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct ExplainFacts {
+pub struct ExplainFacts {
     /// Rows are sorted.
     pub sorts: bool,
     /// Rows are grouped by something.
@@ -91,7 +91,7 @@ pub(crate) struct ExplainFacts {
 #[derive(Clone)]
 pub(crate) struct CommonTable {
     pub(crate) name: String,
-    pub(crate) plan: Arc<SelectPlan>,
+    pub plan: Arc<SelectPlan>,
     pub(crate) columns: Vec<String>,
     /// The recursion whose last round it reads.
     pub(crate) round_of: Option<recursive::Round>,
@@ -99,12 +99,12 @@ pub(crate) struct CommonTable {
 
 /// A query, bound and planned.
 pub struct SelectPlan {
-    pub(crate) body: Body,
+    pub body: Body,
     columns: Arc<ResultColumns>,
     /// Types of the result's columns, and whether each may be NULL.
     pub(crate) types: Vec<(SqlType, bool)>,
     /// How strongly the collation of each column binds.
-    pub(crate) derivations: Vec<Derivation>,
+    pub derivations: Vec<Derivation>,
     /// Every real table read, once.
     pub(crate) tables: Vec<Arc<TableDef>>,
     /// How the rows are locked; none for plain reads.
@@ -112,13 +112,13 @@ pub struct SelectPlan {
     /// INTO @a, @b.
     pub(crate) into: Vec<Arc<str>>,
     /// INTO OUTFILE, INTO DUMPFILE.
-    pub(crate) export: Option<Box<export::Export>>,
+    pub export: Option<Box<export::Export>>,
     /// What it did, for ANALYZE.
-    pub(crate) counts: Option<Arc<Counts>>,
+    pub counts: Option<Arc<Counts>>,
 }
 
 /// What produces a query's rows.
-pub(crate) enum Body {
+pub enum Body {
     /// One SELECT.
     Block(Box<Block>),
     /// UNION, EXCEPT, INTERSECT.
@@ -131,7 +131,7 @@ pub(crate) enum Body {
 
 /// Where the values of a query's column come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub enum Origin {
     /// A column of a table or of another query, or the least or greatest value of one.
     Column,
     /// The results of several queries.
@@ -164,13 +164,13 @@ impl SelectPlan {
     }
 
     /// Whether its rows stand for several rows of its tables, or for none.
-    pub(crate) fn is_grouped(&self) -> bool {
+    pub fn is_grouped(&self) -> bool {
         !matches!(&self.body, Body::Block(block) if block.group.is_none() && !block.distinct)
     }
 
     /// Makes the plan's quotients keep the digits that were computed, where rows go into a table as they are made. Of rows
     /// that are kept meanwhile (`packed`) only constants do, as far as there is room.
-    pub(crate) fn keep_digits(&mut self, packed: bool) {
+    pub fn keep_digits(&mut self, packed: bool) {
         let Body::Block(block) = &mut self.body else { return };
         if block.group.is_some() || block.windows.is_some() || block.distinct {
             return;
@@ -188,7 +188,7 @@ impl SelectPlan {
     }
 
     /// The same of values that are kept until rows of several tables change: as many digits as there is room for.
-    pub(crate) fn keep_assigned_digits(&mut self) {
+    pub fn keep_assigned_digits(&mut self) {
         let Body::Block(block) = &mut self.body else { return };
         for (expr, (ty, _)) in block.project.iter_mut().zip(&mut self.types) {
             typing::keep_fitting_digits(expr);
@@ -198,7 +198,7 @@ impl SelectPlan {
     }
 
     /// Rows expected of it; a rough guess.
-    pub(crate) fn expected_rows(&self) -> f64 {
+    pub fn expected_rows(&self) -> f64 {
         match &self.body {
             Body::Block(block) if block.group.as_ref().is_some_and(|g| g.keys.is_empty()) => 1.0,
             Body::Block(block) => block.source.expected_rows(),
@@ -209,7 +209,7 @@ impl SelectPlan {
     }
 
     /// Has the rows of tables locked shared that `changes` does not name, where it locks its rows exclusively.
-    pub(crate) fn share_unless(&mut self, changes: &dyn Fn(&TableSource) -> bool) {
+    pub fn share_unless(&mut self, changes: &dyn Fn(&TableSource) -> bool) {
         if let Body::Block(block) = &mut self.body {
             block.source.share_unless(changes);
         }
@@ -221,7 +221,7 @@ impl SelectPlan {
     }
 
     /// 1175 where it reads a table from start to end without an index, unless a constant condition leaves out all rows.
-    pub(crate) fn check_safe(&self, session: &mut Session, params: &[Value]) -> SqlResult<()> {
+    pub fn check_safe(&self, session: &mut Session, params: &[Value]) -> SqlResult<()> {
         let Body::Block(block) = &self.body else { return Ok(()) };
         if !session.vars.safe_updates || !block.source.reads_whole_table() {
             return Ok(());
@@ -234,7 +234,7 @@ impl SelectPlan {
     }
 
     /// Shows the tables of its join: [`crate::join::Source::each_table`].
-    pub(crate) fn each_table(&self, show: &mut dyn FnMut(&TableSource, usize)) {
+    pub fn each_table(&self, show: &mut dyn FnMut(&TableSource, usize)) {
         if let Body::Block(block) = &self.body {
             block.source.each_table(0, 0, show);
         }
@@ -274,7 +274,7 @@ pub fn run(
 
 impl SelectPlan {
     /// Where the values of an item come from.
-    pub(crate) fn origin(&self, item: usize) -> Origin {
+    pub fn origin(&self, item: usize) -> Origin {
         let Body::Block(block) = &self.body else { return Origin::Merged };
         let expr = &block.project[item];
         match (block.aggregate(expr), &expr.node) {

@@ -30,7 +30,7 @@ use crate::session::Session;
 use crate::sort::{RowCursor, RowList, Seen};
 
 /// A recursive table.
-pub(crate) struct RecursivePlan {
+pub struct RecursivePlan {
     number: u32,
     anchors: SelectPlan,
     steps: Vec<SelectPlan>,
@@ -43,7 +43,7 @@ pub(crate) struct RecursivePlan {
 }
 
 /// The rows of the last round, to a recursive part.
-pub(crate) struct WorkingPlan {
+pub struct WorkingPlan {
     pub number: u32,
     /// The table's name.
     pub name: Arc<str>,
@@ -63,7 +63,7 @@ pub(crate) struct Round {
 }
 
 /// The input of a recursion's round; none while it is being read.
-pub(crate) struct Working {
+pub struct Working {
     number: u32,
     rows: Option<RowCursor>,
 }

@@ -33,7 +33,7 @@ use crate::session::Session;
 use crate::sort::{Distinct, Sorter};
 
 /// A set operation, its result's order and limit.
-pub(crate) struct SetPlan {
+pub struct SetPlan {
     root: Part,
     /// Types of the result.
     types: Vec<SqlType>,
@@ -151,7 +151,7 @@ fn calc_found_rows(body: &QueryBody) -> SqlResult<bool> {
 }
 
 /// Plans a body that is no single SELECT. The lock clause behind it is the last SELECT's, unless that stands in parentheses.
-pub(super) fn plan(
+pub fn plan(
     binder: &mut Binder<'_>,
     body: &QueryBody,
     order: &[OrderItem],

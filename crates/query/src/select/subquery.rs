@@ -343,7 +343,7 @@ impl Routine for Subquery {
 
 impl Subquery {
     /// The subquery that an expression is, if it is one.
-    pub(crate) fn of(expr: &Expr) -> Option<&Subquery> {
+    pub fn of(expr: &Expr) -> Option<&Subquery> {
         match &expr.node {
             Node::Routine(routine) => routine.downcast_ref(),
             _ => None,

@@ -375,7 +375,7 @@ fn shown(view: &View, alias: &str, items: &[Item]) -> SqlResult<ScopeTable> {
 }
 
 /// A view whose rows can be changed, in a scope of its own: its tables and what bounds its rows.
-pub(crate) struct Target {
+pub struct Target {
     /// Its tables by slot: real ones, and those whose rows are gathered.
     pub tables: Vec<Option<Arc<TableDef>>>,
     /// Conditions of all its rows.
@@ -388,11 +388,7 @@ pub(crate) struct Target {
 
 /// Puts a view that a statement changes into the binder's empty scope. None where it cannot be merged, so that its rows
 /// cannot be changed.
-pub(crate) fn target(
-    binder: &mut Binder<'_>,
-    view: &Arc<View>,
-    alias: Option<&str>,
-) -> SqlResult<Option<Target>> {
+pub fn target(binder: &mut Binder<'_>, view: &Arc<View>, alias: Option<&str>) -> SqlResult<Option<Target>> {
     let mut from = From::default();
     binder.changes_view = true;
     binder.reads_changed_table = false;
@@ -408,7 +404,7 @@ pub(crate) fn target(
 }
 
 /// For each column of the merged view in the binder's scope the slot and column of the table that it is.
-pub(crate) fn plain_columns(binder: &Binder<'_>) -> Vec<Option<(u16, u16)>> {
+pub fn plain_columns(binder: &Binder<'_>) -> Vec<Option<(u16, u16)>> {
     let meanings = binder.scope().tables.iter().find_map(|table| match &table.view {
         ViewPart::Whole(meanings) => Some(meanings),
         _ => None,
@@ -418,7 +414,7 @@ pub(crate) fn plain_columns(binder: &Binder<'_>) -> Vec<Option<(u16, u16)>> {
 }
 
 /// Plans a view's own query, as if it were a statement.
-pub(crate) fn plan(binder: &mut Binder<'_>, view: &Arc<View>) -> SqlResult<super::SelectPlan> {
+pub fn plan(binder: &mut Binder<'_>, view: &Arc<View>) -> SqlResult<super::SelectPlan> {
     let query = view.query()?;
     binder.within_views.push(view.clone());
     let plan = build::plan_query(binder, &query);
@@ -427,7 +423,7 @@ pub(crate) fn plan(binder: &mut Binder<'_>, view: &Arc<View>) -> SqlResult<super
 }
 
 /// What a statement that changes rows of several tables sees of them.
-pub(crate) fn scope_of(
+pub fn scope_of(
     binder: &mut Binder<'_>,
     with: Option<&keel_sql::ast::With>,
     tables: &[keel_sql::ast::TableRef],

@@ -30,7 +30,7 @@ use crate::mdl::Owned;
 use crate::session::{OfSession, Session};
 
 pub use keel_catalog::sequence::Values;
-pub(crate) use keel_catalog::sequence::{OPTION, Sequence, State, Taken, Wanting, check_shape, columns};
+pub use keel_catalog::sequence::{OPTION, Sequence, State, Taken, Wanting, check_shape, columns};
 
 /// The key of a sequence's row when it is made.
 const FIRST_KEY: [u8; 8] = 1u64.to_be_bytes();
@@ -166,7 +166,7 @@ pub fn values(session: &Session, table: &TableDef) -> SqlResult<Values> {
 }
 
 /// Puts other values in the place of the row, as INSERT does; 4085 where they do not fit together.
-pub(crate) fn store(session: &Session, table: &TableDef, row: &[Value]) -> SqlResult<()> {
+pub fn store(session: &Session, table: &TableDef, row: &[Value]) -> SqlResult<()> {
     let step = step_of_server(session)?;
     let values = Values::of_row(|column| row[column].as_ref()).filter(|values| values.are_sound(step));
     let values = values.ok_or_else(|| errors::sequence_invalid_data(&table.schema, &table.name))?;
@@ -177,11 +177,7 @@ pub(crate) fn store(session: &Session, table: &TableDef, row: &[Value]) -> SqlRe
 }
 
 /// ALTER SEQUENCE.
-pub(crate) fn alter(
-    session: &Session,
-    table: &TableDef,
-    options: &keel_sql::ast::SequenceOptions,
-) -> SqlResult<()> {
+pub fn alter(session: &Session, table: &TableDef, options: &keel_sql::ast::SequenceOptions) -> SqlResult<()> {
     let step = step_of_server(session)?;
     change(session, table, |state| {
         let values = state.values.altered(options);
@@ -194,7 +190,7 @@ pub(crate) fn alter(
 }
 
 /// What CREATE SEQUENCE makes; 4085 where that does not fit together.
-pub(crate) fn made(
+pub fn made(
     session: &Session,
     (schema, name): (&str, &str),
     options: &keel_sql::ast::SequenceOptions,
@@ -208,7 +204,7 @@ pub(crate) fn made(
 }
 
 /// Writes the row of a new sequence, in the transaction that makes it.
-pub(crate) fn write_first(txn: &mut Txn, table: &TableDef, values: &Values) -> SqlResult<()> {
+pub fn write_first(txn: &mut Txn, table: &TableDef, values: &Values) -> SqlResult<()> {
     let mut row = Vec::new();
     row::encode_values(&table.layout, &values.row(), &mut row);
     table.row_counting().raise(1)?;
@@ -217,7 +213,7 @@ pub(crate) fn write_first(txn: &mut Txn, table: &TableDef, values: &Values) -> S
 }
 
 /// Whether the one row of a table can be that of a sequence: 1815 where there is not one, 4085 where it does not fit.
-pub(crate) fn check_rows(session: &Session, table: &TableDef) -> SqlResult<()> {
+pub fn check_rows(session: &Session, table: &TableDef) -> SqlResult<()> {
     let engine = table.engine.as_ref().expect("a sequence is a real table");
     let mut txn = engine.begin(TxnOptions::default());
     let mut scan = txn.scan(table.rows(), ScanRange::ALL, Read::FOR_SHARE).map_err(engine_error)?;

@@ -99,7 +99,7 @@ pub(crate) struct FrameGroup {
 }
 
 /// A sort and the functions computed over its rows.
-pub(crate) struct Stage {
+pub struct Stage {
     /// PARTITION BY, then ORDER BY.
     pub keys: Vec<Expr>,
     /// How each is encoded.

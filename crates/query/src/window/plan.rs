@@ -23,7 +23,7 @@ pub(crate) struct WindowCarry {
 }
 
 /// All windows of a query.
-pub(crate) struct WindowPlan {
+pub struct WindowPlan {
     /// In the order in which they run, at least one.
     pub stages: Vec<Stage>,
     /// By number.
@@ -202,7 +202,7 @@ impl WindowCarry {
 }
 
 /// Makes calls of window functions columns of their results' slot.
-pub(crate) fn place(expr: &mut Expr, slot: u16) {
+pub fn place(expr: &mut Expr, slot: u16) {
     walk::visit_mut(expr, &mut |e| {
         if let Node::Window(number) = e.node {
             let name = "window".into();

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
-use keel_query::waits::{RingLock, RingLog, RingParty};
+use keel_query::{waits::RingLock, waits::RingLog, waits::RingParty};
 use keel_runtime::time;
 use keel_storage::{self as storage, DeadlockLog, DeadlockParty, TrxInfo};
 use parking_lot::Mutex;

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use keel_query::account::auth::NATIVE;
-use keel_query::account::{Account, Lifetime, Privileges, Require, see};
 use keel_query::catalog::TableDef;
+use keel_query::{account::Account, account::Lifetime, account::Privileges, account::Require, account::see};
 use keel_value::{Decimal, Value};
 
 use super::{RowMaker, View, flag, moment, number, text, yes_no};
@@ -125,7 +125,7 @@ fn applicable_roles(view: &View<'_>, rows: &mut RowMaker<'_>) {
         for granted in &holder.roles {
             let is_default = own.default_role.as_ref() == Some(&granted.role);
             rows.row([
-                ("GRANTEE", text(keel_query::account::show::title(&holder))),
+                ("GRANTEE", text(keel_definitions::account::show::title(&holder))),
                 ("ROLE_NAME", text(&granted.role)),
                 ("IS_GRANTABLE", yes_no(granted.admin)),
                 ("IS_DEFAULT", if holder.is_role { Value::Null } else { yes_no(is_default) }),

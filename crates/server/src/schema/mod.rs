@@ -27,8 +27,8 @@ use std::sync::{Arc, LazyLock};
 
 use keel_base::SqlResult;
 use keel_query::Session;
-use keel_query::account::{Privileges, see};
-use keel_query::catalog::{ColumnDefault, TableDef};
+use keel_query::{account::Privileges, account::see};
+use keel_query::{catalog::ColumnDefault, catalog::TableDef};
 use keel_value::temporal::Zone;
 use keel_value::{CollationId, DateTime, Decimal, SqlType, TypeKind, Value};
 

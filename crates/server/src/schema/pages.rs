@@ -3,7 +3,7 @@
 
 use hashbrown::HashMap;
 use keel_base::TreeId;
-use keel_query::catalog::{ColumnDef, TableDef};
+use keel_query::{catalog::ColumnDef, catalog::TableDef};
 use keel_storage::{PageKind, PoolPage};
 use keel_value::decimal;
 use keel_value::{SqlType, TypeKind};

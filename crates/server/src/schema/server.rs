@@ -1,7 +1,7 @@
 //! Tables about the server: engines, character sets, variables, status, processes, plugins, privileges.
 
 use keel_base::SqlResult;
-use keel_query::account::{Privileges, see};
+use keel_query::{account::Privileges, account::see};
 use keel_value::collation::{self, Charset};
 use keel_value::{CollationId, Value};
 

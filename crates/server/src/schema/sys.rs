@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use keel_base::SqlResult;
-use keel_query::catalog::{IndexDef, TableDef, names};
+use keel_query::{catalog::IndexDef, catalog::TableDef, catalog::names};
 use keel_value::{Decimal, TypeKind, Value};
 
 use super::objects::real_tables;

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use hashbrown::HashMap;
 use keel_base::{SqlResult, errors};
-use keel_query::{Completion, Plan, ResultColumns, RowSink, RowView, StatementKind};
+use keel_database::{Plan, StatementKind};
+use keel_query::{Completion, ResultColumns, RowSink, RowView};
 use keel_runtime::net::{After, Connection};
 use keel_sql::ast::{Expr, InsertSource, Statement};
 use keel_wire::bulk::{BulkExecute, Mark, Rows, SEND_TYPES};

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use keel_base::{SqlResult, errors};
-use keel_query::account::{Privileges, see};
+use keel_query::{account::Privileges, account::see};
 use keel_runtime::net::{After, Connection};
 use keel_runtime::{fiber, time};
 use keel_wire::capability::Capabilities;

@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, errors};
-use keel_query::{Place, Plan, ResultColumns, RowList};
+use keel_database::Plan;
+use keel_query::{Place, ResultColumns, RowList};
 use keel_runtime::net::Connection;
 use keel_value::Value;
 use keel_wire::capability::{Capabilities, Status};

@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use keel_base::{SqlError, SqlResult, errors};
-use keel_query::{Completion, HandlerCounts, Params, Plan, PlanCounts, ResultColumns, RowSink, RowView};
+use keel_database::{Params, Plan};
+use keel_query::{Completion, HandlerCounts, PlanCounts, ResultColumns, RowSink, RowView};
 use keel_runtime::fiber;
 use keel_runtime::net::{After, Connection};
 use keel_runtime::wait::WaitEvent;
@@ -212,7 +213,7 @@ impl ClientSession {
         {
             limited.count(true)?;
         }
-        if plan.kind == keel_query::StatementKind::Truncate
+        if plan.kind == keel_database::StatementKind::Truncate
             && statement::truncate_log(&mut self.core, &plan.statement)?
         {
             self.send_ok(conn, reply::Ok::default(), form.more);
@@ -257,7 +258,7 @@ impl ClientSession {
         if let Statement::Commit(how) | Statement::Rollback(how) = &*plan.statement {
             self.released = how.release.unwrap_or(self.core.sql.vars.completion_type == RELEASES);
         }
-        if plan.kind == keel_query::StatementKind::DropDatabase {
+        if plan.kind == keel_database::StatementKind::DropDatabase {
             statement::forget_dropped_database(&mut self.core);
         }
         let ok = reply::Ok {
@@ -504,7 +505,7 @@ impl ClientSession {
         let had_columns = known.clone();
         let reads = execute.cursor & CURSOR_READ_ONLY != 0;
         let result = match &source {
-            Source::Plan(plan) if reads && plan.kind == keel_query::StatementKind::Select => {
+            Source::Plan(plan) if reads && plan.kind == keel_database::StatementKind::Select => {
                 self.open_cursor(conn, execute.statement, plan, &values).map(|()| None)
             }
             Source::Plan(plan) => self.run_plan(conn, plan, &values, BINARY, known),

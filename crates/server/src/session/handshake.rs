@@ -6,8 +6,10 @@
 use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, errors};
-use keel_query::account::auth::{self as query_auth, Auth};
-use keel_query::account::{Access, Account, Lifetime, Privileges, sha_crypt};
+use keel_query::{
+    account::Access, account::Account, account::Lifetime, account::Privileges, account::sha_crypt,
+};
+use keel_query::{account::auth as query_auth, account::auth::Auth};
 use keel_runtime::net::{After, Connection};
 use keel_runtime::time::Instant;
 use keel_runtime::wait::WaitEvent;

@@ -77,7 +77,7 @@ fn run_source(core: &mut Core, source: &Source, params: &[Value], depth: usize) 
             if !statement::truncate_log(core, &plan.statement)? {
                 execute(core, plan, params, &mut Discard)?;
             }
-            if plan.kind == keel_query::StatementKind::DropDatabase {
+            if plan.kind == keel_database::StatementKind::DropDatabase {
                 statement::forget_dropped_database(core);
             }
             Ok(())

@@ -1,7 +1,8 @@
 //! What a session has logged: its commands, slow statements, and how it came and went.
 
 use keel_base::{SqlError, code};
-use keel_query::{PlanCounts, StatementKind};
+use keel_database::StatementKind;
+use keel_query::PlanCounts;
 use keel_runtime::net::{Connection, Peer};
 use keel_runtime::{time, wait};
 use keel_value::Value;

@@ -18,8 +18,9 @@ mod secure;
 use std::time::Duration;
 
 use keel_base::{SqlError, errors};
+use keel_database::Params;
+use keel_query::InterruptState;
 use keel_query::admission::Share;
-use keel_query::{InterruptState, Params};
 use keel_runtime::net::{self, After, Connection};
 use keel_runtime::time::{self, Instant};
 use keel_wire::capability::Status;

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 
 use keel_base::errors;
-use keel_query::account::{Account, Require};
+use keel_query::{account::Account, account::Require};
 use keel_runtime::net::{After, Connection, Decoded, Layer, Peer};
 use keel_runtime::time;
 use keel_wire::capability::Capabilities;

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
-use keel_query::account::{Account, Accounts, PUBLIC, Privileges, see, show};
+use keel_definitions::account::show;
 use keel_query::catalog::layout::Layout;
+use keel_query::{account::Account, account::Accounts, account::PUBLIC, account::Privileges, account::see};
 use keel_sql::ast;
 
 use super::{Plain, Rows, varchar};

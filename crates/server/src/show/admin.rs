@@ -1,7 +1,7 @@
 //! SHOW about the server itself: processes, warnings, variables, status, grants, the engine's report.
 
 use keel_base::{Level, SqlResult, errors};
-use keel_query::xa::PreparedBranch;
+use keel_database::xa::PreparedBranch;
 use keel_sql::ast::{ShowKind, ShowLimit, VarScope};
 use keel_value::{SqlType, TypeKind, Value};
 

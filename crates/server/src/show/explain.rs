@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
-use keel_query::account::{Privileges, see};
-use keel_query::{ColumnMeta, Question, ResultColumns};
+use keel_database::Question;
+use keel_query::{ColumnMeta, ResultColumns};
+use keel_query::{account::Privileges, account::see};
 use keel_sql::ast::{Expr, UnaryOp};
 use keel_value::types::flags;
 use keel_value::{CollationId, Decimal, SqlType, TypeKind, Value};

@@ -13,9 +13,9 @@ pub mod tables;
 use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, errors};
-use keel_query::account::{Privileges, see};
 use keel_query::catalog::TableDef;
 use keel_query::{Collect, ColumnMeta, ResultColumns};
+use keel_query::{account::Privileges, account::see};
 use keel_sql::ast::{Expr, QueryBody, Show, ShowFilter, ShowKind, Statement};
 use keel_value::types::{NOT_SPECIFIED, flags};
 use keel_value::{CollationId, SqlType, TypeKind, Value, collation};

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 use std::sync::atomic::Ordering;
 
-use keel_query::account::{Account, Accounts, PUBLIC};
+use keel_query::{account::Account, account::Accounts, account::PUBLIC};
 use keel_storage::EngineStatus;
 
 use crate::counters::Counter;

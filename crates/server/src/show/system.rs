@@ -2,7 +2,7 @@
 
 use keel_base::{SqlResult, errors};
 use keel_query::catalog::layout::Layout;
-use keel_query::catalog::{TableDef, show_create};
+use keel_query::{catalog::TableDef, catalog::show_create};
 
 use super::{Plain, Rows, varchar};
 use crate::schema::system::SystemTable;

@@ -5,9 +5,12 @@ use std::sync::Arc;
 use keel_base::{Level, SqlError, SqlResult, Warning, code, errors};
 use keel_query::ColumnMeta;
 use keel_query::account::Privileges;
-use keel_query::account::see::{self, Denied};
 use keel_query::catalog::layout::Layout;
-use keel_query::catalog::{ColumnDef, ColumnDefault, TableDef, View as CatalogView, show_create};
+use keel_query::{account::see, account::see::Denied};
+use keel_query::{
+    catalog::ColumnDef, catalog::ColumnDefault, catalog::TableDef, catalog::View as CatalogView,
+    catalog::show_create,
+};
 use keel_sql::ast::ObjectName;
 use keel_value::temporal::Zone;
 use keel_value::types::flags;
