@@ -10,6 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hashbrown::HashMap;
+use keel_catalog::Catalog;
+use keel_query::bind::{literal_value, temporal_check};
+use keel_query::session::Session;
 use keel_sql::digest::{self, Digest};
 use keel_sql::{Literal, ParseOptions, TypeFamily};
 use keel_storage::runtime::fiber;
@@ -17,10 +20,6 @@ use keel_value::{SqlMode, Value};
 use parking_lot::Mutex;
 
 use crate::plan::Plan;
-use keel_catalog::Catalog;
-use keel_query::bind::literal_value;
-use keel_query::bind::temporal_check;
-use keel_query::session::Session;
 
 const SHARDS: usize = 16;
 /// Bytes that the plans over temporary tables may take, about, in one session.

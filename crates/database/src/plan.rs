@@ -5,27 +5,21 @@ use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
 use keel_base::SqlError;
-use keel_sql::Literal;
-use keel_sql::ast::{LockClause, QueryBody, Statement};
-use keel_storage::Isolation;
-use keel_storage::runtime::heap;
-use keel_value::{CollationId, Value};
-
-use keel_catalog::Catalog;
-use keel_catalog::TableDef;
-use keel_catalog::View;
 use keel_catalog::account::Privileges;
+use keel_catalog::{Catalog, TableDef, View};
 use keel_context::mdl::TableLock;
 use keel_context::memory::Allowance;
 use keel_context::result::ResultColumns;
 use keel_expr::Expr;
 use keel_query::account::check::Need;
-use keel_query::bind::Dependency;
-use keel_query::bind::Shape;
-use keel_query::bind::TableUse;
-use keel_query::running::Execution;
-use keel_query::running::Planned;
+use keel_query::bind::{Dependency, Shape, TableUse};
+use keel_query::running::{Execution, Planned};
 use keel_query::session::Session;
+use keel_sql::Literal;
+use keel_sql::ast::{LockClause, QueryBody, Statement};
+use keel_storage::Isolation;
+use keel_storage::runtime::heap;
+use keel_value::{CollationId, Value};
 
 /// Which statement, as status counters (`Com_select`) and the rules about transactions tell them apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -6,27 +6,17 @@
 use std::sync::Arc;
 
 use keel_base::SqlResult;
+use keel_catalog::TableDef;
+use keel_context::engine_error;
+use keel_context::result::{ResultColumns, RowSink, RowView};
+use keel_expr::{Expr, Frame};
+use keel_query::access::{self, AccessPath, AccessRequest, Point, encode_point};
+use keel_query::bind::{BindContext, Binder, Clause};
+use keel_query::select::SelectPlan;
+use keel_query::session::Session;
 use keel_sql::ast;
 use keel_storage::Read;
 use keel_value::{TypeKind, Value};
-
-use keel_catalog::TableDef;
-use keel_context::engine_error;
-use keel_context::result::ResultColumns;
-use keel_context::result::RowSink;
-use keel_context::result::RowView;
-use keel_expr::Expr;
-use keel_expr::Frame;
-use keel_query::access;
-use keel_query::access::AccessPath;
-use keel_query::access::AccessRequest;
-use keel_query::access::Point;
-use keel_query::access::encode_point;
-use keel_query::bind::BindContext;
-use keel_query::bind::Binder;
-use keel_query::bind::Clause;
-use keel_query::select::SelectPlan;
-use keel_query::session::Session;
 
 /// A planned SELECT of one row.
 pub(crate) struct PointSelect {

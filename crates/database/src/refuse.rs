@@ -1,13 +1,12 @@
 //! Statements that `read_only` refuses by the names that they write.
 
 use keel_base::SqlResult;
+use keel_dml::single_table;
+use keel_query::session::Session;
 use keel_sql::ast::{self, MaintainOp, Statement, TableRef};
 
 use crate::Database;
-use crate::plan::Plan;
-use crate::plan::StatementKind;
-use keel_dml::single_table;
-use keel_query::session::Session;
+use crate::plan::{Plan, StatementKind};
 
 impl Database {
     /// 1290 for a statement that writes tables by their names, before it is bound. What several tables of an UPDATE or

@@ -16,17 +16,16 @@ use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, code, errors};
 use keel_catalog::xid::Xid;
+use keel_context::engine_error;
+use keel_context::mdl::TableLock;
+use keel_query::branch::{Branch, BranchState};
+use keel_query::read_lock::Pass;
+use keel_query::session::Session;
 use keel_sql::ast::{self, XaStart};
 use keel_storage::Txn;
 use parking_lot::Mutex;
 
 use crate::Database;
-use keel_context::engine_error;
-use keel_context::mdl::TableLock;
-use keel_query::branch::Branch;
-use keel_query::branch::BranchState;
-use keel_query::read_lock::Pass;
-use keel_query::session::Session;
 
 /// Branches that there may be.
 const BRANCHES_MAX: usize = 64 << 10;

@@ -8,6 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use keel_base::{SqlResult, code, errors};
+use keel_catalog::{ColumnDef, TableDef};
+use keel_context::engine_error;
+use keel_context::result::{ColumnMeta, Completion, ResultColumns, RowSink, RowView};
+use keel_query::access;
+use keel_query::session::Session;
 use keel_sql::ast::{Maintain, MaintainOp};
 use keel_storage::{Read, ScanRange, Txn};
 use keel_value::row::RowRef;
@@ -16,16 +21,6 @@ use keel_value::{CollationId, SqlType, TypeKind, Value, ValueRef};
 
 use crate::ddl::Definer;
 use crate::maintain;
-use keel_catalog::ColumnDef;
-use keel_catalog::TableDef;
-use keel_context::engine_error;
-use keel_context::result::ColumnMeta;
-use keel_context::result::Completion;
-use keel_context::result::ResultColumns;
-use keel_context::result::RowSink;
-use keel_context::result::RowView;
-use keel_query::access;
-use keel_query::session::Session;
 
 /// Runs the statement: a row for each table, with NULL where there is none or QUICK asks for a sum that is kept.
 pub(crate) fn run(

@@ -8,32 +8,21 @@ use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, code, errors};
 use keel_catalog::row_entries::clustered_key;
+use keel_catalog::{IndexDef, TableDef, View, names};
+use keel_context::engine_error;
+use keel_context::mdl::{Kind, Owned, TableLock};
+use keel_context::result::{ColumnMeta, Completion, ResultColumns, RowSink, RowView};
+use keel_context::waits::Contender;
+use keel_dml::{EntryBuffers, write_entry};
+use keel_query::account::check::have_definers;
+use keel_query::session::Session;
 use keel_sql::ast::{LockWait, Maintain, MaintainOp, ObjectName, Persistent, VarScope};
 use keel_storage::{Read, ScanRange, Txn, TxnOptions};
 use keel_value::row::RowRef;
 use keel_value::types::NOT_SPECIFIED;
 use keel_value::{CollationId, SqlType, TypeKind, Value};
 
-use crate::ddl::Definer;
-use crate::ddl::lock_timeout;
-use keel_catalog::IndexDef;
-use keel_catalog::TableDef;
-use keel_catalog::View;
-use keel_catalog::names;
-use keel_context::engine_error;
-use keel_context::mdl::Kind;
-use keel_context::mdl::Owned;
-use keel_context::mdl::TableLock;
-use keel_context::result::ColumnMeta;
-use keel_context::result::Completion;
-use keel_context::result::ResultColumns;
-use keel_context::result::RowSink;
-use keel_context::result::RowView;
-use keel_context::waits::Contender;
-use keel_dml::EntryBuffers;
-use keel_dml::write_entry;
-use keel_query::account::check::have_definers;
-use keel_query::session::Session;
+use crate::ddl::{Definer, lock_timeout};
 
 /// Problems reported for one table.
 const PROBLEMS_MAX: usize = 20;

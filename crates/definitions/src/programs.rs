@@ -1,14 +1,14 @@
 //! DROP, ALTER and CALL of stored programs and foreign servers, none of which exists.
 
-use crate::ddl::Definer;
 use keel_base::{SqlError, SqlResult, errors};
-use keel_catalog::account::Accounts;
-use keel_catalog::account::Privileges;
+use keel_catalog::account::{Accounts, Privileges};
 use keel_expr::env::schema_of;
 use keel_expr::rights as see;
 use keel_query::account::check;
 use keel_query::session::Session;
 use keel_sql::ast::{Account, ObjectName, ProgramAction, ProgramKind, ProgramStatement, Wanted, WantedOf};
+
+use crate::ddl::Definer;
 
 impl Definer<'_> {
     /// Raises the error that the object does not exist, or with IF EXISTS the note.

@@ -3,6 +3,11 @@
 use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, code, errors};
+use keel_catalog::column_type::implicit_default;
+use keel_catalog::{ColumnDef, ColumnDefault, TableDef};
+use keel_expr::{EvalContext, Expr, Frame, Node, typing, walk};
+use keel_query::bind::{BindContext, Binder, Clause, ParamSource, ScopeTable, display};
+use keel_query::session::Session;
 use keel_sql::ast;
 use keel_value::row::{self, RowRef};
 use keel_value::temporal::DateRules;
@@ -12,23 +17,6 @@ use keel_value::{SqlMode, SqlType, TypeKind, Value, ValueRef, convert};
 use super::convert::{Strictness, into_column};
 use super::generated::{Generated, refuse_value};
 use super::through;
-use keel_catalog::ColumnDef;
-use keel_catalog::ColumnDefault;
-use keel_catalog::TableDef;
-use keel_catalog::column_type::implicit_default;
-use keel_expr::EvalContext;
-use keel_expr::Expr;
-use keel_expr::Frame;
-use keel_expr::Node;
-use keel_expr::typing;
-use keel_expr::walk;
-use keel_query::bind::BindContext;
-use keel_query::bind::Binder;
-use keel_query::bind::Clause;
-use keel_query::bind::ParamSource;
-use keel_query::bind::ScopeTable;
-use keel_query::bind::display;
-use keel_query::session::Session;
 
 /// Where a column's value comes from.
 #[derive(Clone)]

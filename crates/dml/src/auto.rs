@@ -8,10 +8,8 @@
 use std::sync::Arc;
 
 use keel_base::SqlResult;
-
 use keel_catalog::TableDef;
-use keel_catalog::counter::Reserved;
-use keel_catalog::counter::Step;
+use keel_catalog::counter::{Reserved, Step};
 use keel_context::engine_error;
 use keel_query::session::Session;
 

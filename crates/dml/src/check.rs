@@ -6,22 +6,14 @@
 use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, code, errors};
+use keel_catalog::{Catalog, TableDef, View};
+use keel_expr::frame::once_cells;
+use keel_expr::{EvalContext, Expr, Frame, RowSlot};
+use keel_query::bind::{BindContext, Binder, Clause, ParamSource};
+use keel_query::session::Session;
 use keel_sql::ast;
 
 use super::assign::comes_first;
-use keel_catalog::Catalog;
-use keel_catalog::TableDef;
-use keel_catalog::View;
-use keel_expr::EvalContext;
-use keel_expr::Expr;
-use keel_expr::Frame;
-use keel_expr::RowSlot;
-use keel_expr::frame::once_cells;
-use keel_query::bind::BindContext;
-use keel_query::bind::Binder;
-use keel_query::bind::Clause;
-use keel_query::bind::ParamSource;
-use keel_query::session::Session;
 
 /// The bound conditions of a table.
 pub struct Checks {

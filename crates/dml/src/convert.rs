@@ -1,14 +1,13 @@
 //! Values on their way into columns: conversion, NULL, and what is a warning instead of an error.
 
 use keel_base::{SqlResult, errors};
-use keel_value::convert::{self, Problem, Target};
-use keel_value::{Cell, Date, SqlType, TypeKind, Value, ValueRef};
-
 use keel_catalog::TableDef;
 use keel_catalog::column_type::implicit_default;
 use keel_expr::typing;
 use keel_query::bind::bytes_as_number;
 use keel_query::session::Session;
+use keel_value::convert::{self, Problem, Target};
+use keel_value::{Cell, Date, SqlType, TypeKind, Value, ValueRef};
 
 /// How a statement treats values that do not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,17 @@
 use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
+use keel_catalog::{TableDef, View};
 use keel_context::diagnostics::Attempts;
+use keel_context::engine_error;
+use keel_context::result::{Completion, RowSink};
+use keel_expr::frame::once_cells;
+use keel_expr::{Frame, RowSlot};
+use keel_query::access::{Point, encode_point};
+use keel_query::bind::{BindContext, Binder, NamedTable, Notes};
+use keel_query::scratch::RowBuffers;
+use keel_query::select::check_hints;
+use keel_query::session::Session;
 use keel_sql::ast;
 use keel_storage::{Change, Changed};
 use keel_value::Value;
@@ -11,35 +21,20 @@ use keel_value::Value;
 use super::filter::{Single, Targets, row_bytes, single_table};
 use super::foreign::{Doing, Family, passes_over};
 use super::returning::{self, Returning, Sender};
-use super::rows;
-use super::through;
-use keel_catalog::TableDef;
-use keel_catalog::View;
-use keel_context::engine_error;
-use keel_context::result::Completion;
-use keel_context::result::RowSink;
-use keel_expr::Frame;
-use keel_expr::RowSlot;
-use keel_expr::frame::once_cells;
-use keel_query::access::Point;
-use keel_query::access::encode_point;
-use keel_query::bind::BindContext;
-use keel_query::bind::Binder;
-use keel_query::bind::NamedTable;
-use keel_query::bind::Notes;
-use keel_query::scratch::RowBuffers;
-use keel_query::select::check_hints;
-use keel_query::session::Session;
+use super::{rows, through};
 
 /// A planned DELETE.
 pub struct DeletePlan {
+    /// How its rows are found.
     pub targets: Targets,
     /// Rows are found before they go: a query within the statement reads the table too.
     collect: bool,
     /// By clustered key, in one descent of the tree.
     direct: bool,
     ignore: bool,
+    /// The tables that foreign keys tie to it.
     pub family: Option<Arc<Family>>,
+    /// RETURNING.
     pub returning: Option<Returning>,
     /// The view through which rows go.
     pub through: Option<Arc<View>>,

@@ -1,12 +1,10 @@
 //! Keys and index entries of a row.
 
+use keel_catalog::{IndexDef, TableDef};
 use keel_value::convert::timestamp_to_local;
 use keel_value::row::RowRef;
 use keel_value::temporal::Zone;
 use keel_value::{TypeKind, ValueRef};
-
-use keel_catalog::IndexDef;
-use keel_catalog::TableDef;
 
 /// The values of a key as 1062 prints them: joined by `-`.
 /// Bytes that are not valid text are printed as `\xNN`, and TIMESTAMP values in the session's zone.

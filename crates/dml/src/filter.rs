@@ -4,6 +4,15 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
+use keel_catalog::TableDef;
+use keel_context::counts::Counts;
+use keel_context::sort::Sorter;
+use keel_expr::frame::{Kept, once_cells};
+use keel_expr::{EvalContext, Expr, Frame, Node, RowSlot};
+use keel_query::access::{self, AccessPath, AccessRequest, TableReader};
+use keel_query::bind::{Binder, Clause};
+use keel_query::select::{encode_sort_part, ordinal};
+use keel_query::session::Session;
 use keel_sql::ast;
 use keel_storage::Read;
 use keel_storage::runtime::time;
@@ -11,25 +20,6 @@ use keel_value::types::Class;
 use keel_value::{Value, key};
 
 use super::rows;
-use keel_catalog::TableDef;
-use keel_context::counts::Counts;
-use keel_context::sort::Sorter;
-use keel_expr::EvalContext;
-use keel_expr::Expr;
-use keel_expr::Frame;
-use keel_expr::Node;
-use keel_expr::RowSlot;
-use keel_expr::frame::Kept;
-use keel_expr::frame::once_cells;
-use keel_query::access;
-use keel_query::access::AccessPath;
-use keel_query::access::AccessRequest;
-use keel_query::access::TableReader;
-use keel_query::bind::Binder;
-use keel_query::bind::Clause;
-use keel_query::select::encode_sort_part;
-use keel_query::select::ordinal;
-use keel_query::session::Session;
 
 /// What is done with each row: it stands in slot 0 of the frame; then comes its clustered key.
 type OnRow<'f> = &'f mut dyn FnMut(&mut Session, Frame<'_>, &[u8]) -> SqlResult<bool>;

@@ -17,7 +17,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, code, errors};
+use keel_catalog::column_type::have_equal_keys;
 use keel_catalog::row_entries::clustered_key;
+use keel_catalog::{Catalog, ForeignAction, ForeignKey, TableDef};
+use keel_context::engine_error;
+use keel_query::scratch::RowBuffers;
+use keel_query::session::Session;
 use keel_storage::runtime::fiber;
 use keel_storage::{RangeEnd, Read, Scan, ScanRange, Txn};
 use keel_value::row::RowRef;
@@ -28,14 +33,6 @@ use super::assign::write_row;
 use super::convert::Strictness;
 use super::generated::Generated;
 use super::rows::{self, Touched, Written};
-use keel_catalog::Catalog;
-use keel_catalog::ForeignAction;
-use keel_catalog::ForeignKey;
-use keel_catalog::TableDef;
-use keel_catalog::column_type::have_equal_keys;
-use keel_context::engine_error;
-use keel_query::scratch::RowBuffers;
-use keel_query::session::Session;
 
 /// How many changes may follow from each other, the statement's own included.
 const DEPTH_MAX: usize = 15;
@@ -104,7 +101,7 @@ impl Doing<'_> {
 
 impl Family {
     /// The family of a table for a statement; none where no foreign key concerns it.
-    pub fn of(
+    pub(crate) fn of(
         catalog: &Catalog,
         session: &Session,
         table: &Arc<TableDef>,

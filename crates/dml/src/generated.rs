@@ -4,25 +4,17 @@
 use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
+use keel_catalog::{Catalog, TableDef};
+use keel_expr::frame::once_cells;
+use keel_expr::{EvalContext, Expr, Frame, RowSlot, walk};
+use keel_query::bind::generated::parse;
+use keel_query::bind::{BindContext, Binder, Clause, ParamSource};
+use keel_query::session::Session;
 use keel_value::row::RowRef;
 use keel_value::{SqlType, Value};
 
 use super::assign::{Source, comes_first, default_source};
 use super::convert::{Strictness, into_column};
-use keel_catalog::Catalog;
-use keel_catalog::TableDef;
-use keel_expr::EvalContext;
-use keel_expr::Expr;
-use keel_expr::Frame;
-use keel_expr::RowSlot;
-use keel_expr::frame::once_cells;
-use keel_expr::walk;
-use keel_query::bind::BindContext;
-use keel_query::bind::Binder;
-use keel_query::bind::Clause;
-use keel_query::bind::ParamSource;
-use keel_query::bind::generated::parse;
-use keel_query::session::Session;
 
 /// The bound expressions of the generated columns that rows of a table hold.
 pub struct Generated {

@@ -28,6 +28,7 @@ pub mod update;
 use std::sync::Arc;
 
 use keel_base::SqlResult;
+use keel_catalog::TableDef;
 use keel_sql::ast::ObjectName;
 
 pub use check::{Checks, is_ignorable};
@@ -44,7 +45,6 @@ pub use rows::{
 pub use through::is_join;
 pub use update::UpdatePlan;
 
-use keel_catalog::TableDef;
 pub use keel_query::scratch::RowBuffers;
 pub use keel_query::scratch::WriteScratch;
 

@@ -7,6 +7,16 @@
 use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
+use keel_catalog::counter::Step;
+use keel_catalog::{IndexKind, TableDef, names};
+use keel_context::engine_error;
+use keel_context::result::{Completion, RowView};
+use keel_context::sort::Sorter;
+use keel_query::bind::{BindContext, Binder, Notes, ROW_NUMBER, display};
+use keel_query::join::TableSource;
+use keel_query::scratch::RowBuffers;
+use keel_query::select::{self, RowOutput, RowPacker, SelectPlan, result_layout};
+use keel_query::session::Session;
 use keel_sql::ast::{self, ColumnName, Expr, SelectItem, TableRef};
 use keel_value::row::{Layout, RowRef};
 use keel_value::{SqlType, TypeKind, Value};
@@ -22,30 +32,10 @@ use super::order;
 use super::rows::{self, Touched, Written};
 use super::through::{Named, NamedView, named_tables};
 use super::update::is_ignored;
-use keel_catalog::IndexKind;
-use keel_catalog::TableDef;
-use keel_catalog::counter::Step;
-use keel_catalog::names;
-use keel_context::engine_error;
-use keel_context::result::Completion;
-use keel_context::result::RowView;
-use keel_context::sort::Sorter;
-use keel_query::bind::BindContext;
-use keel_query::bind::Binder;
-use keel_query::bind::Notes;
-use keel_query::bind::ROW_NUMBER;
-use keel_query::bind::display;
-use keel_query::join::TableSource;
-use keel_query::scratch::RowBuffers;
-use keel_query::select;
-use keel_query::select::RowOutput;
-use keel_query::select::RowPacker;
-use keel_query::select::SelectPlan;
-use keel_query::select::result_layout;
-use keel_query::session::Session;
 
 /// A planned UPDATE or DELETE over several tables.
 pub struct MultiPlan {
+    /// The query that finds the rows.
     pub query: Box<SelectPlan>,
     targets: Vec<Target>,
     deletes: bool,
@@ -79,6 +69,7 @@ impl Target {
 
 /// A table whose rows change.
 pub struct Changed<'p> {
+    /// The table.
     pub table: &'p Arc<TableDef>,
     /// It changes through a view.
     pub of_view: bool,

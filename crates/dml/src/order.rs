@@ -5,12 +5,11 @@
 //! outer table comes before the inner ones, and STRAIGHT_JOIN says its order. Where costs decide, children come before their
 //! parents here, so that no statement fails because its join is read in another order than MariaDB's.
 
-use keel_sql::ast::{JoinKind, TableRef};
-
 use keel_catalog::TableDef;
 use keel_expr::Node;
 use keel_query::access::AccessPath;
 use keel_query::join::TableSource;
+use keel_sql::ast::{JoinKind, TableRef};
 
 /// A table of the query's join.
 pub(super) struct Read {

@@ -7,26 +7,16 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
+use keel_context::result::{ResultColumns, RowSink, RowView};
+use keel_expr::frame::{Kept, once_cells};
+use keel_expr::{EvalContext, Expr, Frame, RowSlot};
+use keel_query::bind::{BindContext, Binder, Clause, NamedTable, Notes};
+use keel_query::select;
+use keel_query::session::Session;
 use keel_sql::ast::SelectItem;
 use keel_value::Value;
 
 use super::through::{self, Changed};
-use keel_context::result::ResultColumns;
-use keel_context::result::RowSink;
-use keel_context::result::RowView;
-use keel_expr::EvalContext;
-use keel_expr::Expr;
-use keel_expr::Frame;
-use keel_expr::RowSlot;
-use keel_expr::frame::Kept;
-use keel_expr::frame::once_cells;
-use keel_query::bind::BindContext;
-use keel_query::bind::Binder;
-use keel_query::bind::Clause;
-use keel_query::bind::NamedTable;
-use keel_query::bind::Notes;
-use keel_query::select;
-use keel_query::session::Session;
 
 /// A bound RETURNING.
 pub struct Returning {

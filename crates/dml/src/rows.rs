@@ -1,7 +1,11 @@
 //! Writing one row and its index entries.
 
 use keel_base::{SqlError, SqlResult, errors};
+use keel_catalog::counter::{Step, counted};
 use keel_catalog::row_entries::{clustered_key, write_clustered_key, write_entry};
+use keel_catalog::{IndexDef, TableDef};
+use keel_context::engine_error;
+use keel_query::scratch::RowBuffers;
 use keel_storage::{Insert, OnDuplicate, Read, Txn};
 use keel_value::ValueRef;
 use keel_value::row::RowRef;
@@ -9,12 +13,6 @@ use keel_value::temporal::Zone;
 
 use super::entries;
 use super::foreign::Ties;
-use keel_catalog::IndexDef;
-use keel_catalog::TableDef;
-use keel_catalog::counter::Step;
-use keel_catalog::counter::counted;
-use keel_context::engine_error;
-use keel_query::scratch::RowBuffers;
 
 /// What became of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,26 +4,11 @@
 use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
+use keel_catalog::{TableDef, View, names};
+use keel_expr::{ColumnRef, Expr, Node, walk};
+use keel_query::bind::{BindContext, Binder, NO_SLOT, NamedTable, OUTSIDE, Scope, ScopeTable, ViewPart};
+use keel_query::select::view::{Target, plain_columns, target};
 use keel_sql::ast::{self, IndexHint, ObjectName, TableRef};
-
-use keel_catalog::TableDef;
-use keel_catalog::View;
-use keel_catalog::names;
-use keel_expr::ColumnRef;
-use keel_expr::Expr;
-use keel_expr::Node;
-use keel_expr::walk;
-use keel_query::bind::BindContext;
-use keel_query::bind::Binder;
-use keel_query::bind::NO_SLOT;
-use keel_query::bind::NamedTable;
-use keel_query::bind::OUTSIDE;
-use keel_query::bind::Scope;
-use keel_query::bind::ScopeTable;
-use keel_query::bind::ViewPart;
-use keel_query::select::view::Target;
-use keel_query::select::view::plain_columns;
-use keel_query::select::view::target;
 
 /// The one table that a statement changes, by itself or through a view.
 pub(super) struct Changed {

@@ -3,41 +3,35 @@
 use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, code, errors};
+use keel_catalog::counter::Step;
+use keel_catalog::{TableDef, View};
 use keel_context::diagnostics::Attempts;
+use keel_context::engine_error;
+use keel_context::result::Completion;
+use keel_context::sort::Sorter;
+use keel_expr::frame::once_cells;
+use keel_expr::{Frame, RowSlot};
+use keel_query::access::{Point, encode_point};
+use keel_query::bind::{BindContext, Binder, Clause, Notes};
+use keel_query::select::check_hints;
+use keel_query::session::Session;
 use keel_sql::ast;
 use keel_storage::runtime::fiber;
 use keel_storage::{Change, Changed};
 use keel_value::Value;
 use keel_value::row::RowRef;
 
-use super::WriteScratch;
 use super::assign::{Assignments, write_row};
 use super::check::{Checks, is_ignorable};
 use super::convert::Strictness;
 use super::filter::{Targets, row_bytes, single_table};
 use super::foreign::{Doing, Family, Ties, is_of_foreign_key};
 use super::rows::{self, Touched, Written};
-use super::through;
-use keel_catalog::TableDef;
-use keel_catalog::View;
-use keel_catalog::counter::Step;
-use keel_context::engine_error;
-use keel_context::result::Completion;
-use keel_context::sort::Sorter;
-use keel_expr::Frame;
-use keel_expr::RowSlot;
-use keel_expr::frame::once_cells;
-use keel_query::access::Point;
-use keel_query::access::encode_point;
-use keel_query::bind::BindContext;
-use keel_query::bind::Binder;
-use keel_query::bind::Clause;
-use keel_query::bind::Notes;
-use keel_query::select::check_hints;
-use keel_query::session::Session;
+use super::{WriteScratch, through};
 
 /// A planned UPDATE.
 pub struct UpdatePlan {
+    /// How its rows are found.
     pub targets: Targets,
     assignments: Assignments,
     touched: Touched,
@@ -49,6 +43,7 @@ pub struct UpdatePlan {
     reads_target: bool,
     /// By clustered key, in one descent of the tree.
     direct: bool,
+    /// The tables that foreign keys tie to it.
     pub family: Option<Arc<Family>>,
     /// The view through which rows change.
     pub through: Option<Arc<View>>,

@@ -97,10 +97,12 @@ impl Home {
         self.catalog.load()
     }
 
+    /// The tree that keeps the catalog.
     pub fn catalog_tree(&self) -> &CatalogTree {
         &self.catalog_tree
     }
 
+    /// The lock that the definition owns which changes the catalog.
     pub fn definition_lock(&self) -> &Arc<TableLock> {
         &self.definition_lock
     }

@@ -18,6 +18,7 @@ pub struct Scratch {
 /// Buffers of writing statements, kept by the session from one to the next.
 #[derive(Default)]
 pub struct WriteScratch {
+    /// Keys and entries.
     pub buffers: RowBuffers,
     /// The new row.
     pub row: Vec<u8>,
@@ -49,7 +50,10 @@ pub struct RowBuffers {
     pub key: Vec<u8>,
     /// Clustered key of a row in its way.
     pub existing: Vec<u8>,
+    /// A new entry of an index.
     pub entry: EntryBuffers,
+    /// The entry that goes.
     pub old_entry: EntryBuffers,
+    /// A row that was found.
     pub found: Vec<u8>,
 }

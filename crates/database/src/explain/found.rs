@@ -6,29 +6,16 @@
 use std::collections::{HashMap, HashSet};
 
 use keel_base::SqlResult;
+use keel_expr::{EvalContext, Expr, Node, walk};
+use keel_query::access::{AccessPath, PartCondition, TableReader};
+use keel_query::join::{Matching, Runner, Source, TableSource, all_hold};
+use keel_query::select::{Block, Body, FrameBuffer, SelectPlan, Subquery};
+use keel_query::session::Session;
 use keel_storage::Read;
 use keel_value::Value;
 
 use super::Shown;
 use super::query::{Child, children, without_tables};
-use keel_expr::EvalContext;
-use keel_expr::Expr;
-use keel_expr::Node;
-use keel_expr::walk;
-use keel_query::access::AccessPath;
-use keel_query::access::PartCondition;
-use keel_query::access::TableReader;
-use keel_query::join::Matching;
-use keel_query::join::Runner;
-use keel_query::join::Source;
-use keel_query::join::TableSource;
-use keel_query::join::all_hold;
-use keel_query::select::Block;
-use keel_query::select::Body;
-use keel_query::select::FrameBuffer;
-use keel_query::select::SelectPlan;
-use keel_query::select::Subquery;
-use keel_query::session::Session;
 
 /// MariaDB's words.
 const IMPOSSIBLE: &str = "Impossible WHERE";
@@ -306,7 +293,7 @@ fn has_cheap_queries(expr: &Expr) -> bool {
 fn examined(plan: &SelectPlan) -> Option<f64> {
     match &plan.body {
         Body::Block(block) => {
-            let simple = plan.lock.is_none() && children(block).is_empty();
+            let simple = plan.lock().is_none() && children(block).is_empty();
             simple.then(|| block.source.expected_rows())
         }
         Body::Set(set) => set.queries().into_iter().map(examined).sum(),
@@ -319,7 +306,7 @@ fn compared_with_keys<'e>(table: &TableSource, condition: &'e Expr, out: &mut Ve
     let leads = |expr: &Expr| {
         let column = expr.as_column().filter(|column| column.slot == table.slot);
         column.is_some_and(|column| {
-            let of = |index: &crate::catalog::IndexDef| {
+            let of = |index: &keel_catalog::IndexDef| {
                 index.parts.first().is_some_and(|part| part.column == usize::from(column.column))
             };
             table.table.indexes.iter().any(of)

@@ -3,6 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use keel_context::counts::{Counts, Figures};
+use keel_expr::{CompareOp, Expr, Node};
+use keel_query::access::{AccessKind, AccessPath, PartCondition};
+use keel_query::join::order::FUNCTION_ROWS;
+use keel_query::join::{JoinSource, Matching, Source, TableSource};
+use keel_query::select::{Block, Body, RecursivePlan, SelectPlan, SetPlan, Subquery, SubqueryTest};
 use keel_sql::ast;
 use keel_value::Value;
 
@@ -12,26 +18,6 @@ use super::query::{
     Child, Nature, access_name, children, groups_by_index, has_tests, joined_share, last_alias, nature,
     references,
 };
-use keel_context::counts::Counts;
-use keel_context::counts::Figures;
-use keel_expr::CompareOp;
-use keel_expr::Expr;
-use keel_expr::Node;
-use keel_query::access::AccessKind;
-use keel_query::access::AccessPath;
-use keel_query::access::PartCondition;
-use keel_query::join::JoinSource;
-use keel_query::join::Matching;
-use keel_query::join::Source;
-use keel_query::join::TableSource;
-use keel_query::join::order::FUNCTION_ROWS;
-use keel_query::select::Block;
-use keel_query::select::Body;
-use keel_query::select::RecursivePlan;
-use keel_query::select::SelectPlan;
-use keel_query::select::SetPlan;
-use keel_query::select::Subquery;
-use keel_query::select::SubqueryTest;
 
 /// What a line of INSERT and REPLACE says they are.
 const INSERT: &str = "INSERT";

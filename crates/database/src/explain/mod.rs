@@ -18,6 +18,15 @@ mod tree;
 use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, errors};
+use keel_context::counts::{Counting, Counts, Figures};
+use keel_context::result::{ColumnMeta, ResultColumns, RowSink, RowView};
+use keel_dml::multi::locking_select;
+use keel_expr::typing::string_type;
+use keel_query::access::AccessKind;
+use keel_query::bind::{BindContext, Binder, Notes};
+use keel_query::join::Source;
+use keel_query::select::{self, SelectPlan};
+use keel_query::session::Session;
 use keel_sql::ast::{self, ExplainTarget, Query, QueryBody, Select, SelectItem, SelectOptions, Statement};
 use keel_sql::printer;
 use keel_storage::runtime::time;
@@ -25,26 +34,9 @@ use keel_value::types::{NOT_SPECIFIED, flags};
 use keel_value::{CollationId, SqlType, Value};
 
 use crate::plan::Body;
-use keel_context::counts::Counting;
-use keel_context::counts::Counts;
-use keel_context::counts::Figures;
-use keel_context::result::ColumnMeta;
-use keel_context::result::ResultColumns;
-use keel_context::result::RowSink;
-use keel_context::result::RowView;
-use keel_dml::multi::locking_select;
-use keel_expr::typing::string_type;
-use keel_query::access::AccessKind;
-use keel_query::bind::BindContext;
-use keel_query::bind::Binder;
-use keel_query::bind::Notes;
-use keel_query::join::Source;
-use keel_query::select;
-use keel_query::select::SelectPlan;
-use keel_query::session::Session;
+use tree::Times;
 
 pub use running::Question;
-use tree::Times;
 
 /// Room that MariaDB announces for the names of all partitions that a table may have.
 const PARTITIONS_CHARS: u64 = 1_579_008;

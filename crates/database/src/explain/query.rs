@@ -2,21 +2,11 @@
 
 use std::sync::Arc;
 
+use keel_expr::{Expr, Node, walk};
+use keel_query::access::{AccessKind, AccessPath, PartCondition};
+use keel_query::join::{JoinSource, Source, TableSource};
+use keel_query::select::{Block, Body, SelectPlan, Subquery};
 use keel_value::Value;
-
-use keel_expr::Expr;
-use keel_expr::Node;
-use keel_expr::walk;
-use keel_query::access::AccessKind;
-use keel_query::access::AccessPath;
-use keel_query::access::PartCondition;
-use keel_query::join::JoinSource;
-use keel_query::join::Source;
-use keel_query::join::TableSource;
-use keel_query::select::Block;
-use keel_query::select::Body;
-use keel_query::select::SelectPlan;
-use keel_query::select::Subquery;
 
 /// What EXPLAIN says where no table is read for the result.
 pub(super) fn without_tables(block: &Block) -> Option<&'static str> {

@@ -6,19 +6,17 @@
 use std::any::Any;
 
 use keel_base::{SqlResult, errors};
+use keel_query::bind::{BindContext, ParamSource};
+use keel_query::running::Execution;
+use keel_query::session::Session;
 use keel_sql::ast::{self, ExplainTarget};
 use keel_value::Value;
 
 use super::found::Findings;
-use super::tree::Times;
-use super::{Shown, Subject, lines, subject, tree};
+use super::tree::{self, Times};
+use super::{Shown, Subject, lines, subject};
 use crate::database::Database;
-use crate::plan::Body;
-use crate::plan::Plan;
-use keel_query::bind::BindContext;
-use keel_query::bind::ParamSource;
-use keel_query::running::Execution;
-use keel_query::session::Session;
+use crate::plan::{Body, Plan};
 
 /// What is asked about a running statement.
 #[derive(Debug, Clone, Copy)]

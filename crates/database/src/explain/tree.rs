@@ -3,35 +3,20 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use keel_context::counts::{Counts, Figures};
+use keel_expr::Expr;
+use keel_expr::print::{self, PlanNames};
+use keel_query::access::{AccessKind, AccessPath, path_index};
+use keel_query::aggregate::{AggregateCall, AggregateKind};
+use keel_query::join::order::FUNCTION_ROWS;
+use keel_query::join::{DerivedSource, FunctionSource, JoinSource, Matching, Source, TableSource};
+use keel_query::select::{Block, Body, SelectPlan, SetPlan, Subquery, SubqueryTest};
 use keel_value::Value;
 
 use super::Shown;
 use super::found::Findings;
 use super::json::{Json, Object};
 use super::query::{Child, access_name, children, groups_by_index, joined_share, last_alias, references};
-use keel_context::counts::Counts;
-use keel_context::counts::Figures;
-use keel_expr::Expr;
-use keel_expr::print;
-use keel_expr::print::PlanNames;
-use keel_query::access::AccessKind;
-use keel_query::access::AccessPath;
-use keel_query::access::path_index;
-use keel_query::aggregate::AggregateCall;
-use keel_query::aggregate::AggregateKind;
-use keel_query::join::DerivedSource;
-use keel_query::join::FunctionSource;
-use keel_query::join::JoinSource;
-use keel_query::join::Matching;
-use keel_query::join::Source;
-use keel_query::join::TableSource;
-use keel_query::join::order::FUNCTION_ROWS;
-use keel_query::select::Block;
-use keel_query::select::Body;
-use keel_query::select::SelectPlan;
-use keel_query::select::SetPlan;
-use keel_query::select::Subquery;
-use keel_query::select::SubqueryTest;
 
 /// What a statement that was run took, in nanoseconds.
 #[derive(Clone, Copy)]

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use keel_base::SqlResult;
-
-use crate::ddl::Definer;
 use keel_catalog::account::{Account, Accounts, Granted};
 use keel_context::result::Completion;
 use keel_query::session::Session;
+
+use crate::ddl::Definer;
 
 /// The accounts while they are changed.
 pub(crate) struct Edit {

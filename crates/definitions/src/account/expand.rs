@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, errors};
-use keel_sql::ast;
-
 use keel_catalog::account::{Account, Accounts, PUBLIC, Privileges};
 use keel_expr::Env;
 use keel_expr::rights::require_global;
+use keel_sql::ast;
 
 /// Characters of a user's and of a role's name.
 const USER_CHARS_MAX: usize = 128;

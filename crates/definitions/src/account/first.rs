@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use keel_base::SqlResult;
-use keel_storage::TxnOptions;
-
-use crate::ddl::Definer;
 use keel_catalog::account::auth::{self, Auth};
 use keel_catalog::account::{Account, Accounts, Privileges, Proxied, record};
 use keel_context::engine_error;
+use keel_storage::TxnOptions;
+
+use crate::ddl::Definer;
 
 /// The user with all privileges in every new data folder.
 const ROOT: &str = "root";

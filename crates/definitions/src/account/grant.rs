@@ -1,6 +1,12 @@
 //! GRANT and REVOKE of privileges.
 
 use keel_base::{SqlResult, errors};
+use keel_catalog::account::{Account, PUBLIC, Privileges, Proxied};
+use keel_catalog::names;
+use keel_expr::env::schema_of;
+use keel_expr::rights::{self as see, database_denied, require_mysql};
+use keel_query::account::check;
+use keel_query::session::Session;
 use keel_sql::ast::{self, GrantLevel, GrantWhat};
 use keel_value::SqlMode;
 
@@ -8,12 +14,6 @@ use super::change::Edit;
 use super::expand::{Name, require_manager};
 use super::user;
 use crate::ddl::Definer;
-use keel_catalog::account::{Account, PUBLIC, Privileges, Proxied};
-use keel_catalog::names;
-use keel_expr::env::schema_of;
-use keel_expr::rights::{self as see, database_denied, require_mysql};
-use keel_query::account::check;
-use keel_query::session::Session;
 
 /// What is granted, on what.
 struct Wanted {

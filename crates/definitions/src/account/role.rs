@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
+use keel_catalog::account::{Account, Accounts, Granted, PUBLIC, Privileges};
+use keel_expr::rights::require_mysql;
+use keel_query::session::Session;
 use keel_sql::ast;
 
 use super::change::{Edit, give_role};
 use super::expand::{NONE, Name, not_granted, plain_role, real_role, require_manager, role_name};
 use crate::ddl::Definer;
-use keel_catalog::account::{Account, Accounts, Granted, PUBLIC, Privileges};
-use keel_expr::rights::require_mysql;
-use keel_query::session::Session;
 
 impl Definer<'_> {
     /// CREATE ROLE.

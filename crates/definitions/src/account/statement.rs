@@ -1,10 +1,10 @@
 //! Statements about accounts.
 
 use keel_base::{SqlResult, errors};
+use keel_query::session::Session;
 use keel_sql::ast::Statement;
 
 use crate::ddl::Definer;
-use keel_query::session::Session;
 
 impl Definer<'_> {
     /// Runs CREATE USER, GRANT and their like.

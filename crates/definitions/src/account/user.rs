@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
+use keel_catalog::account::auth::{self, Auth, NATIVE};
+use keel_catalog::account::{Account, Lifetime, Privileges, Require};
+use keel_expr::rights::require_mysql;
+use keel_query::session::Session;
 use keel_sql::ast::{self, AuthSpec, CreateUser, PasswordExpire, PasswordValue, UserOptions};
 use keel_storage::runtime::time;
 
 use super::change::Edit;
 use super::expand::{Name, require_manager};
 use crate::ddl::Definer;
-use keel_catalog::account::auth::{self, Auth, NATIVE};
-use keel_catalog::account::{Account, Lifetime, Privileges, Require};
-use keel_expr::rights::require_mysql;
-use keel_query::session::Session;
 
 impl Definer<'_> {
     /// CREATE USER and ALTER USER.

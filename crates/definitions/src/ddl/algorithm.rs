@@ -6,18 +6,12 @@
 //! carries a change out is decided elsewhere ([`super::alter`]).
 
 use keel_base::{SqlError, SqlResult, errors};
+use keel_catalog::{ColumnDef, ColumnDefault, IndexKind, IndexRecord, KeyPart, TableRecord, names};
 use keel_context::vars::{AlterAlgorithm, SessionVars};
 use keel_sql::ast::{AlterAction, TableOption};
 use keel_value::{SqlType, TypeKind};
 
 use super::alter::Alteration;
-use keel_catalog::ColumnDef;
-use keel_catalog::ColumnDefault;
-use keel_catalog::IndexKind;
-use keel_catalog::IndexRecord;
-use keel_catalog::KeyPart;
-use keel_catalog::TableRecord;
-use keel_catalog::names;
 
 /// What a change costs, the cheapest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

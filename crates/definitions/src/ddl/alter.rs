@@ -5,6 +5,14 @@
 //! show the defaults of new columns and keep places for dropped ones. Otherwise the table is copied into new trees. Others go on using the table meanwhile ([`super::online`]).
 
 use keel_base::{Level, SqlResult, Warning, errors};
+use keel_catalog::column_type::choose_collation;
+use keel_catalog::{
+    Catalog, ColumnDefault, ForeignKey, Generated, IndexKind, IndexRecord, TableDef, TableRecord, check,
+    names,
+};
+use keel_context::result::Completion;
+use keel_expr::env::schema_of;
+use keel_query::session::Session;
 use keel_sql::ast::{self, AlterAction, ColumnPosition, KeyDef, KeyKind, LockWait, TableOption};
 use keel_value::row::Slot;
 use keel_value::{CollationId, SqlType, TypeKind, Value};
@@ -15,20 +23,6 @@ use super::lost::{LostPart, NOWHERE};
 use super::renames::{self, Renames};
 use super::{algorithm, checks, conditional, create, engine_options, foreign, generated, keys};
 use crate::ddl::Definer;
-use keel_catalog::Catalog;
-use keel_catalog::ColumnDefault;
-use keel_catalog::ForeignKey;
-use keel_catalog::Generated;
-use keel_catalog::IndexKind;
-use keel_catalog::IndexRecord;
-use keel_catalog::TableDef;
-use keel_catalog::TableRecord;
-use keel_catalog::check;
-use keel_catalog::column_type::choose_collation;
-use keel_catalog::names;
-use keel_context::result::Completion;
-use keel_expr::env::schema_of;
-use keel_query::session::Session;
 
 /// A table's definition on its way to the next.
 pub(super) struct Alteration {

@@ -1,29 +1,16 @@
 //! CHECK constraints of CREATE and ALTER TABLE: names, and what a condition may say.
 
 use keel_base::{SqlError, SqlResult, code, errors};
+use keel_catalog::check::{self, CheckConstraint, rename_columns};
+use keel_catalog::{Catalog, ColumnDef, ColumnDefault, TableRecord, names};
+use keel_expr::{Expr, Node, func, walk};
+use keel_query::bind::{BindContext, Binder, Clause, ParamSource, display};
+use keel_query::session::Session;
 use keel_sql::ast::{self, IntervalUnit};
 
 use super::columns::scope_of;
 use super::generated;
 use super::kept::{self, Refusal};
-use keel_catalog::Catalog;
-use keel_catalog::ColumnDef;
-use keel_catalog::ColumnDefault;
-use keel_catalog::TableRecord;
-use keel_catalog::check;
-use keel_catalog::check::CheckConstraint;
-use keel_catalog::check::rename_columns;
-use keel_catalog::names;
-use keel_expr::Expr;
-use keel_expr::Node;
-use keel_expr::func;
-use keel_expr::walk;
-use keel_query::bind::BindContext;
-use keel_query::bind::Binder;
-use keel_query::bind::Clause;
-use keel_query::bind::ParamSource;
-use keel_query::bind::display;
-use keel_query::session::Session;
 
 /// Adds a table's constraint; one without a name gets its name from [`name_all`].
 pub(super) fn add(session: &mut Session, record: &mut TableRecord, def: &ast::CheckDef) -> SqlResult<bool> {

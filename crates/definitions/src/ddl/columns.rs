@@ -3,39 +3,21 @@
 use std::borrow::Cow;
 
 use keel_base::{SqlError, SqlResult, code, errors};
+use keel_catalog::column_type::{VARIABLE_BYTES_MAX, column_type, implicit_default, padded, text_collation};
+use keel_catalog::{Catalog, ColumnDef, ColumnDefault, Generated, check, names};
+use keel_expr::{EvalContext, Frame, Node};
+use keel_query::account::check as rights;
+use keel_query::bind::{BindContext, Binder, Clause, ParamSource, ScopeColumn, ScopeTable, bytes_as_number};
+use keel_query::session::Session;
 use keel_sql::ast::{self, ByteStr, DataTypeKind, Expr};
 use keel_value::collation::{self, Charset};
-use keel_value::convert::Target;
-use keel_value::convert::timestamp_to_local;
+use keel_value::convert::{self, Target, timestamp_to_local};
 use keel_value::text::{append_date, append_datetime};
-use keel_value::{CollationId, SqlType, TypeKind, Value, ValueRef, convert};
+use keel_value::{CollationId, SqlType, TypeKind, Value, ValueRef};
 
 use super::checks::is_of_statement;
 use super::generated;
 use super::kept::{self, Refusal};
-use keel_catalog::Catalog;
-use keel_catalog::ColumnDef;
-use keel_catalog::ColumnDefault;
-use keel_catalog::Generated;
-use keel_catalog::check;
-use keel_catalog::column_type::VARIABLE_BYTES_MAX;
-use keel_catalog::column_type::column_type;
-use keel_catalog::column_type::implicit_default;
-use keel_catalog::column_type::padded;
-use keel_catalog::column_type::text_collation;
-use keel_catalog::names;
-use keel_expr::EvalContext;
-use keel_expr::Frame;
-use keel_expr::Node;
-use keel_query::account::check as rights;
-use keel_query::bind::BindContext;
-use keel_query::bind::Binder;
-use keel_query::bind::Clause;
-use keel_query::bind::ParamSource;
-use keel_query::bind::ScopeColumn;
-use keel_query::bind::ScopeTable;
-use keel_query::bind::bytes_as_number;
-use keel_query::session::Session;
 
 /// Most columns of a table, and those that a definition may name.
 pub(super) const COLUMNS_MAX: usize = 1017;

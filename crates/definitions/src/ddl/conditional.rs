@@ -1,13 +1,9 @@
 //! IF EXISTS and IF NOT EXISTS of ALTER TABLE: settled for all actions against the table as it was.
 
 use keel_base::{SqlError, errors};
-use keel_sql::ast::{AlterAction, KeyDef, KeyKind};
-
-use keel_catalog::IndexKind;
-use keel_catalog::TableRecord;
-use keel_catalog::check;
-use keel_catalog::names;
+use keel_catalog::{IndexKind, TableRecord, check, names};
 use keel_query::session::Session;
+use keel_sql::ast::{AlterAction, KeyDef, KeyKind};
 
 /// The actions that are carried out; a note is made of each of the others.
 pub(super) fn strike<'a>(

@@ -7,35 +7,24 @@
 use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, code, errors};
+use keel_catalog::counter::counted;
+use keel_catalog::{ColumnDef, IndexDef, Shared, TableDef};
+use keel_context::engine_error;
+use keel_dml::{
+    Checks, Generated, RowBuffers, Strictness, Written, delete_row, duplicate_error, insert_at, insert_row,
+    into_column, is_ignorable, lock_row,
+};
+use keel_query::session::Session;
 use keel_storage::{OnDuplicate, Read, ScanRange, Txn};
-use keel_value::convert::Problem;
+use keel_value::convert::{self, Problem};
 use keel_value::row::{self, RowRef};
 use keel_value::types::Class;
-use keel_value::{CollationId, SqlMode, SqlType, TypeKind, Value, convert};
+use keel_value::{CollationId, SqlMode, SqlType, TypeKind, Value};
 
 use super::PendingTrees;
 use super::alter::Alteration;
 use super::online::{Building, Follow, Writing};
 use crate::ddl::Definer;
-use keel_catalog::ColumnDef;
-use keel_catalog::IndexDef;
-use keel_catalog::Shared;
-use keel_catalog::TableDef;
-use keel_catalog::counter::counted;
-use keel_context::engine_error;
-use keel_dml::Checks;
-use keel_dml::Generated;
-use keel_dml::RowBuffers;
-use keel_dml::Strictness;
-use keel_dml::Written;
-use keel_dml::delete_row;
-use keel_dml::duplicate_error;
-use keel_dml::insert_at;
-use keel_dml::insert_row;
-use keel_dml::into_column;
-use keel_dml::is_ignorable;
-use keel_dml::lock_row;
-use keel_query::session::Session;
 
 impl Definer<'_> {
     /// Copies all rows into new trees; a new AUTO_INCREMENT column counts on from `last_auto`.

@@ -5,6 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use keel_base::{SqlError, SqlResult, TreeId, code, errors};
+use keel_catalog::column_type::{choose_collation, implicit_default};
+use keel_catalog::{
+    ColumnDef, ColumnDefault, MAKING, Schema, Shared, TableDef, TableOptions, TableRecord, names, series,
+};
+use keel_context::mdl::{Owned, TableLock};
+use keel_context::result::Completion;
+use keel_expr::env::schema_of;
+use keel_expr::typing;
+use keel_query::account::check;
+use keel_query::bind::{BindContext, Binder, ParamSource, Shape};
+use keel_query::select::{self, Origin};
+use keel_query::sequence;
+use keel_query::session::Session;
 use keel_sql::ast::{self, ByteStr, ColumnKey, KeyDef, KeyKind, KeyOptions, ObjectName, TableOption};
 use keel_value::collation::Charset;
 use keel_value::decimal::MAX_PRECISION;
@@ -16,32 +29,6 @@ use super::{
     Definition, PendingTrees, are_same, checks, engine_options, foreign, generated, kept, keys, row_size,
 };
 use crate::ddl::Definer;
-use keel_catalog::ColumnDef;
-use keel_catalog::ColumnDefault;
-use keel_catalog::MAKING;
-use keel_catalog::Schema;
-use keel_catalog::Shared;
-use keel_catalog::TableDef;
-use keel_catalog::TableOptions;
-use keel_catalog::TableRecord;
-use keel_catalog::column_type::choose_collation;
-use keel_catalog::column_type::implicit_default;
-use keel_catalog::names;
-use keel_catalog::series;
-use keel_context::mdl::Owned;
-use keel_context::mdl::TableLock;
-use keel_context::result::Completion;
-use keel_expr::env::schema_of;
-use keel_expr::typing;
-use keel_query::account::check;
-use keel_query::bind::BindContext;
-use keel_query::bind::Binder;
-use keel_query::bind::ParamSource;
-use keel_query::bind::Shape;
-use keel_query::select;
-use keel_query::select::Origin;
-use keel_query::sequence;
-use keel_query::session::Session;
 
 /// Engines of MariaDB whose tables Keel keeps in its own, whatever `sql_mode` says: a dump that names them is restored.
 const REPLACED: [&str; 6] = ["MyISAM", "Aria", "MEMORY", "HEAP", "CSV", "ARCHIVE"];

@@ -3,17 +3,16 @@
 use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
+use keel_catalog::column_type::choose_collation;
+use keel_catalog::{Schema, names};
+use keel_context::result::Completion;
+use keel_query::session::Session;
 use keel_sql::ast::{self, DatabaseOptions};
 use keel_value::CollationId;
 
 use super::columns::{COMMENT_CHARS_MAX, fitting_comment};
 use super::{Definition, foreign};
 use crate::ddl::Definer;
-use keel_catalog::Schema;
-use keel_catalog::column_type::choose_collation;
-use keel_catalog::names;
-use keel_context::result::Completion;
-use keel_query::session::Session;
 
 impl Definer<'_> {
     pub(super) fn create_database(

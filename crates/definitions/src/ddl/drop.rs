@@ -3,17 +3,15 @@
 use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
+use keel_catalog::{Shared, TableDef, names};
+use keel_context::result::Completion;
+use keel_expr::env::schema_of;
+use keel_query::session::Session;
 use keel_sql::ast::{self, LockWait, ObjectName};
 use keel_storage::runtime::console;
 
 use super::foreign;
 use crate::ddl::Definer;
-use keel_catalog::Shared;
-use keel_catalog::TableDef;
-use keel_catalog::names;
-use keel_context::result::Completion;
-use keel_expr::env::schema_of;
-use keel_query::session::Session;
 
 impl Definer<'_> {
     /// Drops what exists; then 1051 names what does not, unless IF EXISTS makes a note of it.

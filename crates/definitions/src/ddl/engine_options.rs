@@ -3,12 +3,12 @@
 //! (1911), unless `sql_mode` says to ignore that: then those of tables are kept too.
 
 use keel_base::{Level, SqlError, SqlResult, Warning, errors};
+use keel_catalog::TableOptions;
+use keel_query::session::Session;
 use keel_sql::ast::{self, ByteStr, TableOption};
 use keel_value::SqlMode;
 
 use super::foreign;
-use keel_catalog::TableOptions;
-use keel_query::session::Session;
 
 /// InnoDB's number for options that do not go together.
 const WRONG_OPTIONS: u16 = 140;

@@ -7,23 +7,16 @@
 use std::sync::Arc;
 
 use keel_base::{Level, SqlError, SqlResult, Warning, code, errors};
+use keel_catalog::column_type::have_equal_keys;
+use keel_catalog::names::{self, push_quoted};
+use keel_catalog::{Catalog, ColumnDef, ForeignAction, ForeignKey, KeyPart, TableDef, TableRecord};
+use keel_context::mdl::TableLock;
+use keel_query::session::Session;
 use keel_sql::ast::{self, AlterAction, KeyDef, KeyKind, KeyOptions, ReferenceAction};
 use keel_value::{SqlType, TypeKind};
 
 use super::Definition;
 use super::index::copy_name;
-use keel_catalog::Catalog;
-use keel_catalog::ColumnDef;
-use keel_catalog::ForeignAction;
-use keel_catalog::ForeignKey;
-use keel_catalog::KeyPart;
-use keel_catalog::TableDef;
-use keel_catalog::TableRecord;
-use keel_catalog::column_type::have_equal_keys;
-use keel_catalog::names;
-use keel_catalog::names::push_quoted;
-use keel_context::mdl::TableLock;
-use keel_query::session::Session;
 
 /// REFERENCES of a column definition as a key of its own.
 pub(super) fn of_column(column: &ast::ColumnDef) -> Option<KeyDef> {

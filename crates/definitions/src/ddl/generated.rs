@@ -4,6 +4,11 @@
 //! anyone; one that is worked out by who reads it may ask for the time or the user, but may have no effects.
 
 use keel_base::{SqlError, SqlResult, code, errors};
+use keel_catalog::{Catalog, ColumnDef, ForeignAction, ForeignKey, Generated, IndexKind, TableRecord, names};
+use keel_expr::{Expr, Node, func, walk};
+use keel_query::bind::generated::parse;
+use keel_query::bind::{BindContext, Binder, Clause, ParamSource, WholeNames, display};
+use keel_query::session::Session;
 use keel_sql::ast;
 
 use super::checks::is_of_statement;
@@ -11,26 +16,6 @@ use super::columns::scope_of;
 use super::kept::{self, Refusal};
 use super::modes;
 use super::view_text::{Around, Rewriter};
-use keel_catalog::Catalog;
-use keel_catalog::ColumnDef;
-use keel_catalog::ForeignAction;
-use keel_catalog::ForeignKey;
-use keel_catalog::Generated;
-use keel_catalog::IndexKind;
-use keel_catalog::TableRecord;
-use keel_catalog::names;
-use keel_expr::Expr;
-use keel_expr::Node;
-use keel_expr::func;
-use keel_expr::walk;
-use keel_query::bind::BindContext;
-use keel_query::bind::Binder;
-use keel_query::bind::Clause;
-use keel_query::bind::ParamSource;
-use keel_query::bind::WholeNames;
-use keel_query::bind::display;
-use keel_query::bind::generated::parse;
-use keel_query::session::Session;
 
 /// How messages name the clause.
 const CLAUSE: &str = "GENERATED ALWAYS AS";

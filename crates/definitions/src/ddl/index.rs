@@ -8,36 +8,22 @@
 use std::sync::Arc;
 
 use keel_base::{SqlResult, TreeId, errors};
+use keel_catalog::counter::counted;
+use keel_catalog::{AutoIncrement, ForeignKey, IndexKind, IndexRecord, Shared, TableDef, TableRecord, names};
+use keel_context::engine_error;
+use keel_context::mdl::Owned;
+use keel_context::sort::{Sorted, Sorter};
+use keel_dml::{EntryBuffers, RowBuffers, check_rows, duplicate_error, insert_entry, write_entry};
+use keel_query::sequence;
+use keel_query::session::Session;
 use keel_storage::{Insert, OnDuplicate, Read, ScanRange, Txn};
 use keel_value::row::RowRef;
 
-use super::PendingTrees;
 use super::alter::Alteration;
 use super::copy::Copied;
 use super::online::{Building, Follow, Openness};
-use super::{algorithm, checks, columns, foreign, generated, kept, keys, row_size};
+use super::{PendingTrees, algorithm, checks, columns, foreign, generated, kept, keys, row_size};
 use crate::ddl::Definer;
-use keel_catalog::AutoIncrement;
-use keel_catalog::ForeignKey;
-use keel_catalog::IndexKind;
-use keel_catalog::IndexRecord;
-use keel_catalog::Shared;
-use keel_catalog::TableDef;
-use keel_catalog::TableRecord;
-use keel_catalog::counter::counted;
-use keel_catalog::names;
-use keel_context::engine_error;
-use keel_context::mdl::Owned;
-use keel_context::sort::Sorted;
-use keel_context::sort::Sorter;
-use keel_dml::EntryBuffers;
-use keel_dml::RowBuffers;
-use keel_dml::check_rows;
-use keel_dml::duplicate_error;
-use keel_dml::insert_entry;
-use keel_dml::write_entry;
-use keel_query::sequence;
-use keel_query::session::Session;
 
 impl Definer<'_> {
     /// Makes an altered table real; gives the rows that MariaDB would have copied too.

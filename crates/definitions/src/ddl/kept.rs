@@ -2,19 +2,16 @@
 //! they are bound, and 4027 behind what binding has to say of them.
 
 use keel_base::{SqlError, SqlResult, code, errors};
+use keel_catalog::{ColumnDefault, TableRecord, names};
+use keel_expr::func;
+use keel_query::aggregate;
+use keel_query::bind::generated::parse;
+use keel_query::session::Session;
 use keel_sql::ast::walk::Part;
 use keel_sql::ast::{
     AlterAction, ColumnDef, ColumnName, Expr, FunctionCall, KeyDef, LiteralValue, ObjectName, Statement,
 };
 use keel_value::collation::{Charset, convert};
-
-use keel_catalog::ColumnDefault;
-use keel_catalog::TableRecord;
-use keel_catalog::names;
-use keel_expr::func;
-use keel_query::aggregate;
-use keel_query::bind::generated::parse;
-use keel_query::session::Session;
 
 /// Functions that no such expression may call: they have effects, or tell of the statement.
 const NEVER: &[&str] = &[

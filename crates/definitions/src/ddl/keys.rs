@@ -3,18 +3,12 @@
 use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, TreeId, errors};
+use keel_catalog::{ColumnDef, IndexKind, IndexOptions, IndexRecord, KeyPart, TableRecord, names};
+use keel_query::session::Session;
 use keel_sql::ast::{self, ByteStr, IndexAlgorithm, KeyKind};
 use keel_value::{SqlType, TypeKind};
 
 use super::columns::{COMMENT_CHARS_MAX, fitting_comment};
-use keel_catalog::ColumnDef;
-use keel_catalog::IndexKind;
-use keel_catalog::IndexOptions;
-use keel_catalog::IndexRecord;
-use keel_catalog::KeyPart;
-use keel_catalog::TableRecord;
-use keel_catalog::names;
-use keel_query::session::Session;
 
 /// Octets of a key.
 const KEY_OCTETS_MAX: u32 = 3072;

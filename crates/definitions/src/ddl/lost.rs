@@ -7,12 +7,9 @@
 use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
+use keel_catalog::{IndexKind, IndexRecord, KeyPart, names};
 
 use super::alter::Alteration;
-use keel_catalog::IndexKind;
-use keel_catalog::IndexRecord;
-use keel_catalog::KeyPart;
-use keel_catalog::names;
 
 /// The column of a part whose column was just taken out.
 pub(super) const NOWHERE: usize = usize::MAX;

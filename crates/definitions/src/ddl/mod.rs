@@ -41,28 +41,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use keel_base::{SqlError, SqlResult, TreeId, code, errors};
+use keel_catalog::account::{Account, record};
+use keel_catalog::{Catalog, Shared, TableDef, TableRecord, store};
+use keel_context::engine_error;
+use keel_context::mdl::{Owned, TableLock};
+use keel_context::memory::TablePlace;
+use keel_context::result::Completion;
+use keel_query::home::{Home, WAIT_WHILE_OWNING};
+use keel_query::sequence;
+use keel_query::session::Session;
 use keel_sql::ast::{LockWait, ObjectName, Statement};
 use keel_storage::runtime::{fiber, time};
 use keel_storage::{Txn, TxnOptions};
 use keel_value::Value;
 
 pub use self::kept::check_parsed;
-use keel_catalog::Catalog;
-use keel_catalog::Shared;
-use keel_catalog::TableDef;
-use keel_catalog::TableRecord;
-use keel_catalog::account::Account;
-use keel_catalog::account::record;
-use keel_catalog::store;
-use keel_context::engine_error;
-use keel_context::mdl::Owned;
-use keel_context::mdl::TableLock;
-use keel_context::memory::TablePlace;
-use keel_context::result::Completion;
-use keel_query::home::Home;
-use keel_query::home::WAIT_WHILE_OWNING;
-use keel_query::sequence;
-use keel_query::session::Session;
 
 /// The statements that definitions run, and the plans that they end.
 pub trait Statements {

@@ -1,16 +1,11 @@
 //! Expressions of generated columns that rows or indexes keep, and whose values would follow `sql_mode`: 1901.
 
+use keel_catalog::{ColumnDef, names};
+use keel_expr::{ArithOp, Expr, Node, walk};
 use keel_sql::ast::walk::Part;
 use keel_sql::ast::{self, BinaryOp, LiteralValue, TrimSide};
 use keel_value::types::Class;
 use keel_value::{CollationId, SqlType, TypeKind, Value};
-
-use keel_catalog::ColumnDef;
-use keel_catalog::names;
-use keel_expr::ArithOp;
-use keel_expr::Expr;
-use keel_expr::Node;
-use keel_expr::walk;
 
 /// The first mode that the value of a kept column depends on; `tree` is its expression and `bound` the same, bound.
 pub(super) fn dependence(

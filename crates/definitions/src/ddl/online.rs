@@ -15,16 +15,16 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use keel_base::{SqlResult, errors};
-use keel_storage::runtime::fiber;
-use keel_storage::{Read, Txn, TxnOptions, Watch};
-
-use super::algorithm::{self, Lock};
-use super::alter::Alteration;
 use keel_catalog::TableDef;
 use keel_context::engine_error;
 use keel_context::mdl::Owned;
 use keel_query::home::Home;
 use keel_query::session::Session;
+use keel_storage::runtime::fiber;
+use keel_storage::{Read, Txn, TxnOptions, Watch};
+
+use super::algorithm::{self, Lock};
+use super::alter::Alteration;
 
 /// Rows written between two commits while trees are filled.
 pub(super) const BATCH_ROWS: u64 = 4096;

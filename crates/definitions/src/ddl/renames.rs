@@ -6,12 +6,10 @@
 use std::borrow::Cow;
 
 use keel_base::{SqlResult, errors};
+use keel_catalog::{TableDef, TableRecord, names};
 use keel_sql::ast::AlterAction;
 
 use super::checks;
-use keel_catalog::TableDef;
-use keel_catalog::TableRecord;
-use keel_catalog::names;
 
 /// Longer than any name of a column.
 const WAITING_PREFIX: &str =

@@ -2,13 +2,12 @@
 //! warning without `innodb_strict_mode`. Keel stores such rows; a schema that it takes is to be one that MariaDB takes.
 
 use keel_base::{Level, SqlError, SqlResult, Warning, errors};
+use keel_catalog::{ColumnDef, TableRecord};
+use keel_query::session::Session;
 use keel_value::{SqlType, TypeKind};
 
 use super::columns::COLUMNS_MAX;
 use super::foreign;
-use keel_catalog::ColumnDef;
-use keel_catalog::TableRecord;
-use keel_query::session::Session;
 
 /// Bytes of the transaction's number, the roll pointer and the hidden row number.
 const TRANSACTION: u64 = 6;

@@ -1,13 +1,13 @@
 //! ALTER SEQUENCE.
 
 use keel_base::{SqlResult, errors};
-use keel_sql::ast;
-
-use crate::ddl::Definer;
 use keel_context::result::Completion;
 use keel_expr::env::schema_of;
 use keel_query::sequence;
 use keel_query::session::Session;
+use keel_sql::ast;
+
+use crate::ddl::Definer;
 
 impl Definer<'_> {
     /// Changes how a sequence goes on, with nobody using it meanwhile.

@@ -2,10 +2,10 @@
 //! a dump says of them is passed over, so that it can be restored whole.
 
 use keel_base::errors;
+use keel_query::session::Session;
 use keel_sql::ast::{ObjectName, Statement};
 
 use crate::ddl::Definer;
-use keel_query::session::Session;
 
 impl Definer<'_> {
     /// Whether a definition concerns nothing but the server's own tables; then nothing is done, and a note says so.

@@ -3,23 +3,18 @@
 use std::sync::Arc;
 
 use keel_base::{SqlResult, TreeId, errors};
-use keel_sql::ast::{self, KeyKind};
-use keel_storage::TxnOptions;
-
-use super::foreign;
-use crate::ddl::Definer;
-use keel_catalog::Schema;
-use keel_catalog::Shared;
-use keel_catalog::TableDef;
-use keel_catalog::TableRecord;
-use keel_catalog::TableSet;
-use keel_catalog::names;
+use keel_catalog::{Schema, Shared, TableDef, TableRecord, TableSet, names};
 use keel_context::engine_error;
 use keel_context::result::Completion;
 use keel_expr::env::schema_of;
 use keel_query::sequence;
 use keel_query::session::Session;
 use keel_query::temporary::TemporaryTables;
+use keel_sql::ast::{self, KeyKind};
+use keel_storage::TxnOptions;
+
+use super::foreign;
+use crate::ddl::Definer;
 
 /// The old name and the new one.
 type Rename = (ast::ObjectName, ast::ObjectName);

@@ -3,6 +3,19 @@
 use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, code, errors};
+use keel_catalog::account::Accounts;
+use keel_catalog::column_type::implicit_default;
+use keel_catalog::layout::Layout;
+use keel_catalog::{
+    Catalog, CheckOption, ColumnDefault, TableDef, View, ViewAlgorithm, ViewRecord, names, show_create,
+};
+use keel_context::mdl::TableLock;
+use keel_context::result::Completion;
+use keel_expr::env::schema_of;
+use keel_query::account::check;
+use keel_query::bind::{BindContext, Binder, ParamSource, WholeNames};
+use keel_query::select;
+use keel_query::session::Session;
 use keel_sql::ast::{self, Account, ObjectName, QueryBody};
 use keel_value::Value;
 
@@ -10,28 +23,6 @@ use super::Definition;
 use super::create::{storable, storable_result};
 use super::view_text::{Rewriter, is_unfit};
 use crate::ddl::Definer;
-use keel_catalog::Catalog;
-use keel_catalog::CheckOption;
-use keel_catalog::ColumnDefault;
-use keel_catalog::TableDef;
-use keel_catalog::View;
-use keel_catalog::ViewAlgorithm;
-use keel_catalog::ViewRecord;
-use keel_catalog::account::Accounts;
-use keel_catalog::column_type::implicit_default;
-use keel_catalog::layout::Layout;
-use keel_catalog::names;
-use keel_catalog::show_create;
-use keel_context::mdl::TableLock;
-use keel_context::result::Completion;
-use keel_expr::env::schema_of;
-use keel_query::account::check;
-use keel_query::bind::BindContext;
-use keel_query::bind::Binder;
-use keel_query::bind::ParamSource;
-use keel_query::bind::WholeNames;
-use keel_query::select;
-use keel_query::session::Session;
 
 /// Views that describe each other.
 const DESCRIBED_MAX: usize = 16;

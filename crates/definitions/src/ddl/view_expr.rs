@@ -1,12 +1,12 @@
 //! Expressions of a view's text: negations are pushed inwards, synonyms of functions have one name.
 
+use keel_query::bind::place;
 use keel_sql::ast::{
     BinaryOp, CastType, ColumnName, Expr, FunctionCall, IntervalUnit, IsTest, Limit, Literal, LiteralValue,
     OrderItem, Query, QueryBody, UnaryOp, WindowSpec,
 };
 
 use super::view_text::{Around, Rewriter, aggregates, aliased, listed};
-use keel_query::bind::place;
 
 pub(super) fn int(value: u64) -> Expr {
     Expr::Literal(Literal { value: LiteralValue::Int(value), index: None })

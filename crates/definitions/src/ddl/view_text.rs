@@ -1,6 +1,8 @@
 //! The text that a view is kept as: its query with whole names, and written as MariaDB writes it. What has several ways
 //! to be said has one here: joins, negations, synonyms of functions.
 
+use keel_query::bind::WholeNames;
+use keel_query::select::item_name;
 use keel_sql::ast::{
     BinaryOp, ColumnDef, ColumnName, CommonTable, DataType, DataTypeKind, Expr, FunctionCall, JoinCondition,
     JoinKind, JsonColumn, JsonTable, Limit, ObjectName, OrderItem, Query, QueryBody, Select, SelectItem,
@@ -9,8 +11,6 @@ use keel_sql::ast::{
 use keel_value::CollationId;
 
 use super::view_expr::binary;
-use keel_query::bind::WholeNames;
-use keel_query::select::item_name;
 
 /// Rewrites the queries of one statement.
 pub(super) struct Rewriter<'n> {

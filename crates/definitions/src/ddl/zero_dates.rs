@@ -2,7 +2,10 @@
 //! `sql_mode` refuses these, be it strict or not, a table gets such a column only while it is empty, and MariaDB copies it.
 
 use keel_base::SqlResult;
+use keel_catalog::{ColumnDef, ColumnDefault, TableDef};
+use keel_context::engine_error;
 use keel_context::vars::SessionVars;
+use keel_query::session::Session;
 use keel_storage::{Read, ScanRange};
 use keel_value::convert::{Problem, Target};
 use keel_value::{SqlMode, TypeKind};
@@ -10,11 +13,6 @@ use keel_value::{SqlMode, TypeKind};
 use super::alter::Alteration;
 use super::online::quiet;
 use crate::ddl::Definer;
-use keel_catalog::ColumnDef;
-use keel_catalog::ColumnDefault;
-use keel_catalog::TableDef;
-use keel_context::engine_error;
-use keel_query::session::Session;
 
 impl Alteration {
     /// The first new column in which rows would show a zero date that is refused, with the word for its type and the date.

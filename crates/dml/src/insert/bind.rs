@@ -3,6 +3,11 @@
 use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
+use keel_catalog::column_type::implicit_default;
+use keel_catalog::{TableDef, View};
+use keel_expr::{typing, walk};
+use keel_query::bind::{BindContext, Binder, Clause, NamedTable, Notes};
+use keel_query::select::{self, SelectPlan};
 use keel_sql::ast::{self, InsertSource};
 use keel_storage::OnDuplicate;
 use keel_value::Value;
@@ -17,18 +22,6 @@ use super::super::through::{self, Filled};
 use super::super::{Find, returning};
 use super::sources::{Widened, reads_sources};
 use super::{InsertPlan, Rows};
-use keel_catalog::TableDef;
-use keel_catalog::View;
-use keel_catalog::column_type::implicit_default;
-use keel_expr::typing;
-use keel_expr::walk;
-use keel_query::bind::BindContext;
-use keel_query::bind::Binder;
-use keel_query::bind::Clause;
-use keel_query::bind::NamedTable;
-use keel_query::bind::Notes;
-use keel_query::select;
-use keel_query::select::SelectPlan;
 
 /// What columns get that are not said, and whether any of it reads the row itself.
 fn unsaid_sources(

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
+use keel_catalog::TableDef;
+use keel_catalog::counter::Step;
+use keel_query::session::Session;
 use keel_value::{SqlMode, SqlType, Value, ValueRef};
 
 use super::super::auto::AutoValues;
 use super::super::rows;
 use super::{Rows, Work};
-use keel_catalog::TableDef;
-use keel_catalog::counter::Step;
-use keel_query::session::Session;
 
 impl Work<'_> {
     pub(super) fn count_on(&mut self, session: &mut Session, table: &Arc<TableDef>) -> SqlResult<()> {

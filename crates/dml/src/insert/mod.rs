@@ -14,6 +14,13 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, errors};
+use keel_catalog::{TableDef, View};
+use keel_context::result::{Completion, RowSink};
+use keel_expr::RowSlot;
+use keel_expr::frame::{Kept, once_cells};
+use keel_query::scratch::RowBuffers;
+use keel_query::select::SelectPlan;
+use keel_query::session::Session;
 use keel_sql::LiteralRows;
 use keel_value::Value;
 
@@ -27,19 +34,10 @@ use super::generated::Generated;
 use super::load::{self, FileRows};
 use super::returning::{Returning, Sender};
 use super::rows::Touched;
-use keel_catalog::TableDef;
-use keel_catalog::View;
-use keel_context::result::Completion;
-use keel_context::result::RowSink;
-use keel_expr::RowSlot;
-use keel_expr::frame::Kept;
-use keel_expr::frame::once_cells;
-use keel_query::scratch::RowBuffers;
-use keel_query::select::SelectPlan;
-use keel_query::session::Session;
 
 /// A planned INSERT or REPLACE.
 pub struct InsertPlan {
+    /// The table.
     pub table: Arc<TableDef>,
     /// The view through which rows come.
     pub through: Option<Arc<View>>,
@@ -62,7 +60,9 @@ pub struct InsertPlan {
     once: u32,
     /// Whether some value reads a column of the row it belongs to.
     reads_own_row: bool,
+    /// The tables that foreign keys tie to it.
     pub family: Option<Arc<Family>>,
+    /// RETURNING.
     pub returning: Option<Returning>,
 }
 

@@ -7,19 +7,15 @@
 use std::sync::Arc;
 
 use keel_base::SqlResult;
+use keel_catalog::{TableDef, names};
+use keel_expr::walk;
+use keel_query::aggregate::has_aggregate;
+use keel_query::bind::{Binder, ScopeColumn, ScopeTable};
+use keel_query::select;
 use keel_sql::ast::{
     ColumnName, Expr, LateInto, ObjectName, Query, QueryBody, Select, SelectItem, SourceText, TableRef,
 };
 use keel_value::{SqlType, TypeKind};
-
-use keel_catalog::TableDef;
-use keel_catalog::names;
-use keel_expr::walk;
-use keel_query::aggregate::has_aggregate;
-use keel_query::bind::Binder;
-use keel_query::bind::ScopeColumn;
-use keel_query::bind::ScopeTable;
-use keel_query::select;
 
 /// Slots of the row that is there and of the one that was to be inserted.
 const OWN_SLOTS: u16 = 2;

@@ -1,6 +1,15 @@
 //! The values of a row to insert: those that are given, and those of the other columns.
 
 use keel_base::SqlResult;
+use keel_catalog::ColumnDefault;
+use keel_context::result::RowView;
+use keel_context::sort::RowList;
+use keel_expr::frame::once_cells;
+use keel_expr::{EvalContext, Expr, Frame, RowSlot};
+use keel_query::bind::literal::CellTypes;
+use keel_query::join::Keeper;
+use keel_query::select::{self, RowOutput, RowPacker, result_layout};
+use keel_query::session::Session;
 use keel_sql::{LiteralCell, LiteralRows};
 use keel_value::row::{self, Layout, RowRef};
 use keel_value::{SqlType, Value};
@@ -9,21 +18,6 @@ use super::super::assign::{Source, check_default, default_value, value_of};
 use super::super::convert::{Strictness, into_column};
 use super::super::generated::refuse_value;
 use super::{Rows, Work};
-use keel_catalog::ColumnDefault;
-use keel_context::result::RowView;
-use keel_context::sort::RowList;
-use keel_expr::EvalContext;
-use keel_expr::Expr;
-use keel_expr::Frame;
-use keel_expr::RowSlot;
-use keel_expr::frame::once_cells;
-use keel_query::bind::literal::CellTypes;
-use keel_query::join::Keeper;
-use keel_query::select;
-use keel_query::select::RowOutput;
-use keel_query::select::RowPacker;
-use keel_query::select::result_layout;
-use keel_query::session::Session;
 
 impl Work<'_> {
     /// Begins a row of LOAD DATA: columns that are not its fields hold their defaults.

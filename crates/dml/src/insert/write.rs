@@ -3,6 +3,12 @@
 use std::sync::Arc;
 
 use keel_base::{SqlResult, code};
+use keel_catalog::TableDef;
+use keel_catalog::counter::Step;
+use keel_context::engine_error;
+use keel_expr::{Frame, RowSlot};
+use keel_query::sequence;
+use keel_query::session::Session;
 use keel_storage::OnDuplicate;
 use keel_storage::runtime::fiber;
 use keel_value::row::{self, RowRef};
@@ -14,13 +20,6 @@ use super::super::convert::Strictness;
 use super::super::foreign::{Ties, is_of_foreign_key};
 use super::super::rows::{self, Written};
 use super::{Rows, Work, transaction};
-use keel_catalog::TableDef;
-use keel_catalog::counter::Step;
-use keel_context::engine_error;
-use keel_expr::Frame;
-use keel_expr::RowSlot;
-use keel_query::sequence;
-use keel_query::session::Session;
 
 impl Work<'_> {
     /// Writes the row in `values`; the statement gives `expected` rows, 0 where that is not known.

@@ -12,6 +12,10 @@ pub(super) use run::run;
 use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
+use keel_catalog::TableDef;
+use keel_expr::{Expr, files};
+use keel_query::bind::{BindContext, Binder, Clause, NamedTable, Notes};
+use keel_query::session::Session;
 use keel_sql::ast::{self, LoadTarget, OnDuplicateRow};
 use keel_value::collation::Charset;
 use keel_value::{CollationId, SqlMode, SqlType, TypeKind};
@@ -20,15 +24,6 @@ use self::reader::Marks;
 use super::assign::{Assignments, Source};
 use super::insert::{self, InsertPlan};
 use super::through;
-use keel_catalog::TableDef;
-use keel_expr::Expr;
-use keel_expr::files;
-use keel_query::bind::BindContext;
-use keel_query::bind::Binder;
-use keel_query::bind::Clause;
-use keel_query::bind::NamedTable;
-use keel_query::bind::Notes;
-use keel_query::session::Session;
 
 /// Rows that a file holds.
 pub(super) struct FileRows {

@@ -12,17 +12,12 @@
 use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
-use keel_value::CollationId;
-use keel_value::collation;
-
-use keel_context::interrupt::Interrupt;
-use keel_context::interrupt::InterruptState;
-use keel_context::interrupt::interrupted;
-use keel_context::memory::Allowance;
-use keel_context::memory::Work;
+use keel_context::interrupt::{Interrupt, InterruptState, interrupted};
+use keel_context::memory::{Allowance, Work};
 use keel_context::result::RowSink;
 use keel_expr::files::InputFile;
 use keel_query::session::Session;
+use keel_value::{CollationId, collation};
 
 /// Octets read from a file at once.
 const READ_BYTES: usize = 32 << 10;

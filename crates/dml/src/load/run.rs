@@ -3,7 +3,13 @@
 use std::cell::OnceCell;
 
 use keel_base::{SqlError, SqlResult, errors};
+use keel_catalog::column_type::implicit_default;
+use keel_catalog::{ColumnDef, ColumnDefault};
+use keel_context::result::{Completion, RowSink};
 use keel_context::user_variables::UserVariable;
+use keel_expr::frame::Kept;
+use keel_expr::{Frame, RowSlot, files};
+use keel_query::session::Session;
 use keel_value::{Date, TypeKind, Value};
 
 use super::super::assign::{Source, now_value, value_of};
@@ -11,16 +17,6 @@ use super::super::convert::{Strictness, text_into_column};
 use super::super::insert::{InsertPlan, Work};
 use super::reader::{FieldReader, Input};
 use super::{FileRows, Target};
-use keel_catalog::ColumnDef;
-use keel_catalog::ColumnDefault;
-use keel_catalog::column_type::implicit_default;
-use keel_context::result::Completion;
-use keel_context::result::RowSink;
-use keel_expr::Frame;
-use keel_expr::RowSlot;
-use keel_expr::files;
-use keel_expr::frame::Kept;
-use keel_query::session::Session;
 
 /// Runs a LOAD DATA.
 pub(crate) fn run(

@@ -59,7 +59,9 @@ impl Asked {
 /// What a statement wants of a column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ColumnNeed {
+    /// Its name.
     pub column: Arc<str>,
+    /// The privileges.
     pub wanted: Privileges,
     /// It is one of all columns, which nobody has named: the error names the table.
     pub unnamed: bool,

@@ -87,6 +87,7 @@ impl BindContext<'_> {
 
 /// A real table as a query names it.
 pub struct NamedTable {
+    /// The table.
     pub table: Arc<TableDef>,
     /// Under its own name, not under an alias.
     pub by_own_name: bool,
@@ -104,6 +105,7 @@ pub struct NamedTable {
 
 /// A view as a query names it.
 pub struct NamedView {
+    /// The view.
     pub view: Arc<View>,
     /// Its alias, or its name.
     pub alias: Arc<str>,

@@ -61,6 +61,7 @@ pub struct Dependency {
 /// What binding says about the plan's use for other executions.
 #[derive(Default)]
 pub struct Notes {
+    /// Literals whose text must be the same for the plan to fit.
     pub pinned: Vec<u32>,
     /// See `Plan::narrow`.
     pub narrow: Vec<u32>,

@@ -7,13 +7,19 @@ use keel_value::{CollationId, FixedKind, SqlType, TypeKind, Value};
 pub enum Shape {
     /// NULL, or not known when the plan was made.
     Unknown,
+    /// A signed integer.
     Int,
+    /// An unsigned integer.
     UInt,
+    /// A double.
     Real,
     /// With its digits and its scale.
     Decimal(u8, u8),
+    /// Text or bytes.
     Bytes,
+    /// An address or UUID.
     Fixed(FixedKind),
+    /// A date.
     Date,
     /// With its fraction digits: none or all.
     Time(u8),

@@ -28,7 +28,7 @@ pub struct DistinctSource {
 }
 
 /// The same while it runs.
-pub(crate) struct DistinctRun<'p> {
+pub struct DistinctRun<'p> {
     plan: &'p DistinctSource,
     inner: Runner<'p>,
     /// None before the first row, and when all rows of the source have come.

@@ -266,32 +266,47 @@ pub fn all_hold(conditions: &[Expr], session: &mut Session, frame: &FrameBuffer<
 /// A source while it runs.
 #[expect(clippy::large_enum_variant, reason = "a plain table is the common case and takes no allocation")]
 pub enum Runner<'p> {
+    /// One row without columns.
     One {
+        /// It has been given.
         given: bool,
     },
+    /// A table.
     Table {
+        /// Its part of the plan.
         source: &'p TableSource,
+        /// Reads its rows.
         reader: TableReader,
     },
+    /// A derived table.
     Derived {
+        /// Its part of the plan.
         source: &'p DerivedSource,
+        /// Its rows.
         rows: StoredRun<'p>,
     },
+    /// JSON_TABLE.
     Function {
+        /// Its part of the plan.
         source: &'p FunctionSource,
+        /// Its rows.
         run: Box<JsonRun<'p>>,
     },
+    /// A join.
     Join(Box<JoinRun<'p>>),
+    /// Rows of which each comes once.
     Distinct(Box<DistinctRun<'p>>),
     /// Any of the others in a plan for ANALYZE.
     Counted {
+        /// What it counts.
         counts: &'p Counts,
+        /// The other.
         inner: Box<Runner<'p>>,
     },
 }
 
 /// A join while it runs.
-pub(crate) struct JoinRun<'p> {
+pub struct JoinRun<'p> {
     plan: &'p JoinSource,
     left: Runner<'p>,
     right: Inner<'p>,

@@ -134,7 +134,7 @@ const ROW_BYTES: f64 = 16.0;
 const COLUMN_BYTES: f64 = 8.0;
 
 /// Plans the joins of a query block. Conditions that name no table are the caller's to ask.
-pub fn plan(request: &JoinRequest<'_>, tree: FromTree, conditions: Vec<Expr>) -> SqlResult<Joined> {
+pub(crate) fn plan(request: &JoinRequest<'_>, tree: FromTree, conditions: Vec<Expr>) -> SqlResult<Joined> {
     if request.leaves.len() > TABLES_MAX {
         return Err(errors::too_many_tables(TABLES_MAX));
     }

@@ -28,7 +28,7 @@ pub fn new_kept_name() -> u64 {
 }
 
 /// A derived table while it is read.
-pub(crate) struct StoredRun<'p> {
+pub struct StoredRun<'p> {
     source: &'p DerivedSource,
     /// Kept in memory up to `tmp_memory_table_size`, then in a file; none before the first reading.
     rows: Option<RowCursor>,

@@ -36,7 +36,7 @@ pub struct JsonTable {
     /// What leads to rows: the first is the table's own, others stand below another one.
     nests: Vec<Nest>,
     /// Its columns in the order in which they are written.
-    pub columns: Vec<Column>,
+    pub(crate) columns: Vec<Column>,
     /// How rows are kept.
     pub layout: Arc<Layout>,
     alias: Arc<str>,

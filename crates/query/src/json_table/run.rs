@@ -25,7 +25,7 @@ const PLACES_PER_CHECK: usize = 1024;
 type Place = (u32, u32);
 
 /// A JSON_TABLE while it is read.
-pub(crate) struct JsonRun<'p> {
+pub struct JsonRun<'p> {
     table: &'p JsonTable,
     /// Columns to be looked for, with their paths.
     wanted: Vec<Option<Path<'p>>>,

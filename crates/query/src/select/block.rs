@@ -49,21 +49,24 @@ pub struct Block {
     pub constants: Vec<Expr>,
     /// Conditions that name no table but change from row to row.
     pub row_filter: Vec<Expr>,
+    /// The tables and how they are joined.
     pub source: Source,
+    /// GROUP BY, or aggregates without it.
     pub group: Option<GroupPlan>,
     /// What is needed of groups that need not be read whole.
-    pub loose: Option<Loose>,
+    pub(crate) loose: Option<Loose>,
     /// The group needs its first row only: MIN or MAX over an index's order. The argument must not be NULL.
     pub first_row_of: Option<Expr>,
     /// For each of the aggregates, all MIN or MAX, the rows in an order that has its value first.
     pub extremes: Vec<Source>,
+    /// HAVING, part by part.
     pub having: Vec<Expr>,
     /// Window functions over rows or groups.
     pub windows: Option<WindowPlan>,
     /// The select list.
     pub project: Vec<Expr>,
     /// What the one group gives where no row can match, if that differs: see [`super::nothing`].
-    pub nothing: Option<Nothing>,
+    pub(crate) nothing: Option<Nothing>,
     /// All selected are columns of this slot, of types that go out as they are stored.
     pub direct: Option<(u16, Vec<usize>)>,
     /// DISTINCT over grouped rows.
@@ -72,12 +75,15 @@ pub struct Block {
     pub order: Vec<SortKey>,
     /// What sorted rows keep where user variables count them: the select list is worked out in their order.
     pub unprojected: Option<Carry>,
+    /// LIMIT.
     pub limit: Option<Expr>,
+    /// OFFSET.
     pub offset: Option<Expr>,
     /// FETCH ... WITH TIES: rows that are equal by the order to the last one go out too.
     pub ties: bool,
     /// How sorted results are kept.
     pub layout: Arc<Layout>,
+    /// SQL_CALC_FOUND_ROWS.
     pub calc_found_rows: bool,
     /// What EXPLAIN says of it.
     pub explain: super::ExplainFacts,
@@ -134,7 +140,7 @@ impl Block {
     }
 
     /// Runs it; gives the rows counted (those sent, or all under SQL_CALC_FOUND_ROWS).
-    pub fn run(
+    pub(crate) fn run(
         &self,
         session: &mut Session,
         params: &[Value],

@@ -46,8 +46,11 @@ pub fn result_layout<'t>(types: impl Iterator<Item = &'t SqlType>) -> Arc<Layout
 
 /// Columns read of one slot: their types by place, and which are wanted.
 pub struct SlotColumns<'a> {
+    /// The slot.
     pub slot: u16,
+    /// The types of all its columns.
     pub types: Vec<&'a SqlType>,
+    /// Which of them are read.
     pub wanted: &'a [bool],
 }
 

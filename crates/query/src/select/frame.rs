@@ -16,7 +16,9 @@ use crate::result::RowView;
 
 /// The slots and kept values of one execution of a query block.
 pub struct FrameBuffer<'f> {
+    /// The current row of each table.
     pub slots: Vec<RowSlot>,
+    /// The execution's parameters.
     pub params: &'f [Value],
     once: Vec<OnceCell<Kept>>,
     outer: Option<&'f Frame<'f>>,

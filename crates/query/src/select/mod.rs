@@ -99,6 +99,7 @@ pub(crate) struct CommonTable {
 
 /// A query, bound and planned.
 pub struct SelectPlan {
+    /// One block, or a UNION of several.
     pub body: Body,
     columns: Arc<ResultColumns>,
     /// Types of the result's columns, and whether each may be NULL.

@@ -44,6 +44,7 @@ pub struct RecursivePlan {
 
 /// The rows of the last round, to a recursive part.
 pub struct WorkingPlan {
+    /// The number of the recursion.
     pub number: u32,
     /// The table's name.
     pub name: Arc<str>,

@@ -685,7 +685,7 @@ impl Members<'_> {
 
 impl SetPlan {
     /// Runs it; gives the rows counted: those sent, or all under SQL_CALC_FOUND_ROWS.
-    pub fn run(
+    pub(crate) fn run(
         &self,
         session: &mut Session,
         params: &[Value],

@@ -106,5 +106,5 @@ pub struct Stage {
     pub parts: Vec<KeyPart>,
     /// How many of them are PARTITION BY's.
     pub partition_parts: usize,
-    pub groups: Vec<FrameGroup>,
+    pub(crate) groups: Vec<FrameGroup>,
 }

@@ -27,8 +27,8 @@ pub struct WindowPlan {
     /// In the order in which they run, at least one.
     pub stages: Vec<Stage>,
     /// By number.
-    pub calls: Vec<WindowCall>,
-    pub carry: WindowCarry,
+    pub(crate) calls: Vec<WindowCall>,
+    pub(crate) carry: WindowCarry,
     /// The slot of the functions' results.
     pub slot: u16,
     /// The slot with the current row's key of an order, from which bounds of RANGE are computed.
@@ -38,7 +38,7 @@ pub struct WindowPlan {
 impl WindowPlan {
     /// Plans windows whose functions and keys read their rows from the tables' slots and from `group`: its slot, and its
     /// aggregates' types. `slot` takes the results, the slot behind it keys.
-    pub fn new(
+    pub(crate) fn new(
         windows: Vec<BoundWindow>,
         tables: Carry,
         group: Option<(u16, Arc<Layout>)>,
