@@ -223,6 +223,8 @@ catalogue! {
     SYNTAX_ERROR syntax_error(1149, "42000") "You have an error in your SQL syntax; check the manual that corresponds to your MariaDB server version for the right syntax to use";
     NET_PACKET_TOO_LARGE net_packet_too_large(1153, "08S01") "Got a packet bigger than 'max_allowed_packet' bytes";
     NET_PACKETS_OUT_OF_ORDER net_packets_out_of_order(1156, "08S01") "Got packets out of order";
+    TABLE_CANT_HANDLE_BLOB table_cant_handle_blob(1163, "42000", engine) "Storage engine {engine} doesn't support BLOB/TEXT columns";
+    UNSUPPORTED_ENGINE_FOR_GENERATED unsupported_engine_for_generated(1910, "HY000", engine) "{engine} storage engine does not support generated columns";
     TABLE_CANT_HANDLE_AUTO_INCREMENT table_cant_handle_auto_increment(1164, "42000", engine) "Storage engine {engine} doesn't support AUTO_INCREMENT columns";
     WARN_FIELD_RESOLVED warn_field_resolved(1276, "HY000", name, from, to) "Field or reference '{name}' of SELECT #{from} was resolved in SELECT #{to}";
     WARN_AGGFUNC_DEPENDENCE warn_aggfunc_dependence(1981, "HY000", name, from, to) "Aggregate function '{name}()' of SELECT #{from} belongs to SELECT #{to}";

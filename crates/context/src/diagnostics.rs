@@ -64,6 +64,15 @@ impl Diagnostics {
         }
     }
 
+    /// Removes the warnings with a code.
+    pub fn withdraw(&mut self, code: u16) {
+        if !self.stale {
+            let before = self.warnings.len();
+            self.warnings.retain(|warning| warning.code != code);
+            self.warning_count -= (before - self.warnings.len()) as u64;
+        }
+    }
+
     /// Adds one entry before all others.
     pub fn push_first(&mut self, warning: Warning, max: usize) {
         if self.stale {

@@ -123,6 +123,7 @@ impl Definer<'_> {
             alteration.record.options.collation = collation;
         }
         let named: Vec<TableOption> = alter.actions.iter().filter_map(option_of).cloned().collect();
+        create::check_memory(session, &named, &alteration.record.columns)?;
         engine_options::check_altered(session, &table.options, &alteration.record.options, &named)?;
         alteration.settle_parts()?;
         if alteration.record.columns.is_empty() {

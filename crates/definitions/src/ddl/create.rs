@@ -582,6 +582,7 @@ impl Definer<'_> {
             }
             columns::check_all(&columns)?;
         }
+        check_memory(session, &create.options, &columns)?;
         let mut indexes = Vec::new();
         let ties = keeps_foreign_keys(&create.options);
         if ties {
@@ -889,6 +890,31 @@ fn keeps_foreign_keys(list: &[TableOption]) -> bool {
         _ => None,
     });
     !named.is_some_and(|name| REPLACED.iter().any(|engine| engine.eq_ignore_ascii_case(name)))
+}
+
+/// Refuses columns that the engine MEMORY does not have: programs expect the error, though the table would be InnoDB's.
+pub(super) fn check_memory(
+    session: &mut Session,
+    options: &[TableOption],
+    columns: &[ColumnDef],
+) -> SqlResult<()> {
+    let is_memory = |name: &str| name.eq_ignore_ascii_case("MEMORY") || name.eq_ignore_ascii_case("HEAP");
+    let named = options.iter().rev().find_map(|option| match option {
+        TableOption::Engine(name) => Some(name),
+        _ => None,
+    });
+    if !named.is_some_and(|name| is_memory(name)) {
+        return Ok(());
+    }
+    let error = if columns.iter().any(|column| column.ty.is_blob()) {
+        errors::table_cant_handle_blob("MEMORY")
+    } else if columns.iter().any(|column| column.generated.is_some()) {
+        errors::unsupported_engine_for_generated("MEMORY")
+    } else {
+        return Ok(());
+    };
+    session.diagnostics.withdraw(code::WARN_USING_OTHER_HANDLER);
+    Err(error)
 }
 
 /// InnoDB is what Keel calls its engine. Those that it takes the place of are a warning; others are 1286 under
