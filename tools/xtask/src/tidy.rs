@@ -18,6 +18,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("runtime", &["base"]),
     ("storage", &["runtime", "base"]),
     ("value", &["base"]),
+    ("binlog", &["value", "base"]),
     ("sql", &["base"]),
     ("document", &["value", "runtime", "base"]),
     ("context", &["storage", "value", "base"]),
@@ -75,6 +76,7 @@ const UNSAFE: &[&str] = &["base", "runtime", "storage"];
 const SIMULATED: &[&str] = &[
     "storage",
     "value",
+    "binlog",
     "document",
     "context",
     "catalog",
