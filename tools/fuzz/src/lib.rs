@@ -5,6 +5,7 @@
 //! wants to look at one input again. A finding becomes a file in `fuzz/corpus`, so that CI runs it from then on.
 #![forbid(unsafe_code)]
 
+mod binlog;
 mod input;
 mod server;
 mod sql;
@@ -30,6 +31,7 @@ pub struct Target {
 pub const TARGETS: &[Target] = &[
     Target { name: "sql", run: sql::run, samples: sql::samples, rounds: 20_000 },
     Target { name: "wire", run: wire::run, samples: wire::samples, rounds: 20_000 },
+    Target { name: "binlog", run: binlog::run, samples: binlog::samples, rounds: 50_000 },
     Target { name: "page", run: storage::page, samples: storage::page_samples, rounds: 5_000 },
     Target { name: "redo", run: storage::redo, samples: storage::redo_samples, rounds: 5_000 },
     Target { name: "tree", run: storage::tree, samples: storage::tree_samples, rounds: 40 },

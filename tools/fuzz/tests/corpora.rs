@@ -53,6 +53,11 @@ fn packets_are_read_or_refused() {
 }
 
 #[test]
+fn logs_are_read_or_refused() {
+    search("binlog");
+}
+
+#[test]
 fn pages_agree_with_a_map_and_unsound_ones_are_found() {
     search("page");
 }

@@ -21,7 +21,7 @@ const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-leve
     -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=4";
 
 /// The targets of `tools/fuzz`.
-const TARGETS: [&str; 6] = ["sql", "wire", "page", "redo", "tree", "server"];
+const TARGETS: [&str; 7] = ["sql", "wire", "binlog", "page", "redo", "tree", "server"];
 
 /// Inputs that CI runs for each target at most, and their bytes together.
 const KEPT_MAX: usize = 100;
