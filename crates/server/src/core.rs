@@ -13,15 +13,16 @@ use keel_value::{SqlType, Value};
 use keel_wire::capability::{Capabilities, Status};
 use keel_wire::reply::StateChange;
 
-use crate::counters::Counter;
-use crate::monitor::foreign;
 use crate::prepared::Statements;
-use crate::registry::Client;
 use crate::session::Tally;
 use crate::state::ServerState;
 use crate::usage::Limited;
 use keel_settings::budget;
 use keel_settings::variables::{SessionSettings, Setting};
+use keel_views::counters::Counter;
+use keel_views::monitor::foreign;
+use keel_views::registry::Client;
+use keel_views::show::Caller;
 
 /// A connection's state.
 pub struct Core {
@@ -106,7 +107,7 @@ impl Core {
 
     /// Waits for room for so many octets of text, whose tree takes `needed`.
     fn admit(&mut self, bytes: u64, needed: impl FnOnce() -> u64) -> SqlResult<()> {
-        let most = self.state.keeper.budget(&self.state).limit / 2;
+        let most = self.state.budget().limit / 2;
         if bytes * budget::TEXT_FACTOR > most {
             let needed = needed();
             if needed > most {
@@ -128,6 +129,11 @@ impl Core {
     pub fn end_rooms(&mut self) {
         self.text_rooms.clear();
         self.sql.end_rooms();
+    }
+
+    /// The session as SHOW sees it.
+    pub fn caller(&mut self) -> Caller<'_> {
+        Caller { served: &self.state.served, session: &mut self.sql, client: &self.client }
     }
 
     /// One of the session's variables.
@@ -289,7 +295,7 @@ impl Core {
         if let Some(schema) = self.state.database().catalog().schema(name) {
             return Some(schema.name.clone());
         }
-        let virtual_name = crate::schema::SCHEMAS.iter().find(|s| s.eq_ignore_ascii_case(name))?;
+        let virtual_name = keel_views::schema::SCHEMAS.iter().find(|s| s.eq_ignore_ascii_case(name))?;
         Some((*virtual_name).into())
     }
 

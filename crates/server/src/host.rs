@@ -10,11 +10,11 @@ use keel_query::{Executor, FileRules, Host, Place, Server, Session, WorkMemory};
 use keel_sql::ast::VarScope;
 use keel_value::{CollationId, Value};
 
-use crate::schema::{self, View};
-use crate::set;
 use crate::show;
 use crate::state::{ServerState, VERSION};
 use keel_settings::variables::{Scope, key_caches, table};
+use keel_views::schema::{self, View};
+use keel_views::session_variables;
 
 /// The server behind the executor's back. Made before the state, since the databases are opened in between.
 #[derive(Default)]
@@ -77,7 +77,7 @@ impl Server for ServerHost {
             return Ok(state.globals.get(id).value());
         };
         let settings = client.settings.lock();
-        Ok(set::read(client.id, executor, &settings, id).value())
+        Ok(session_variables::read(client.id, executor, &settings, id).value())
     }
 
     fn user_locks(&self) -> Arc<UserLocks> {
@@ -122,7 +122,7 @@ impl Host for ServerHost {
             let stage = state.stage.lock();
             return Ok(stage.get(&*table.name).map(|(_, rows)| rows.clone()).unwrap_or_default());
         }
-        schema::rows(&View { state: &state, session }, table, schema::Wanted::of(table, wanted))
+        schema::rows(&View { served: &state, session }, table, schema::Wanted::of(table, wanted))
     }
 
     fn virtual_engine(&self, table: &TableDef) -> &'static str {

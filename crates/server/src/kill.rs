@@ -7,7 +7,7 @@ use keel_value::Value;
 
 use crate::core::Core;
 use crate::privileges;
-use crate::registry::Client;
+use keel_views::registry::Client;
 
 /// Runs KILL; gives how many connections of a user it has reached.
 pub fn run(core: &mut Core, kill: &Kill, params: &[Value]) -> SqlResult<u64> {

@@ -5,24 +5,20 @@
 //! executor or, where it concerns the server itself (SET, SHOW, USE, KILL, ...), is run here, and the answer is written
 //! straight into the connection's output.
 //!
-//! 1. Nothing is shared between sessions on a statement's way but the databases and what is per worker ([`counters`]).
+//! 1. Nothing is shared between sessions on a statement's way but the databases and what is per worker ([`keel_views::counters`]).
 //! 2. What a session keeps while idle is small: no stack, no buffers beyond a few hundred octets.
 //! 3. A client's mistakes end in an error packet or a closed connection, never in a panic or another session's wait.
 #![forbid(unsafe_code)]
 
 pub mod core;
-pub mod counters;
 pub mod folder;
 pub mod host;
 pub mod inspect;
 pub mod kill;
 pub mod marks;
 pub mod memory;
-pub mod monitor;
 pub mod prepared;
 pub mod privileges;
-pub mod registry;
-pub mod schema;
 pub mod service;
 pub mod session;
 pub mod set;

@@ -1,19 +1,18 @@
-//! The keeper of the server's memory: it gives each consumer its bound of the [`Budget`] and resizes the buffer pool.
+//! The keeper of the server's memory: it gives each consumer its bound of the [`Budget`](keel_settings::budget::Budget) and resizes the buffer pool.
 //!
-//! Most servers never have what the bounds allow: they run with few connections and small sorts. So the [`Keeper`] looks at
-//! what the process really has, and lends a pool that is full what the others leave unused, but for a spare that they can take
-//! at once. What they take of the spare the pool gives back. Small things have no bound of their own (metadata of many
-//! tables, the state of sessions, row locks): where the process goes beyond the whole, the pool gives of its own part too. A
-//! pool whose size somebody chose is left alone; then the others get less.
+//! A server with few connections and small sorts uses less than its bounds allow. The [`Keeper`] observes the memory of the
+//! process and lends a full pool what the others leave unused, except a reserve that they can take at once; when they use
+//! the reserve, the pool shrinks again. Consumers without a bound (definitions of many tables, states of sessions, row
+//! locks) are covered by the pool: if the process exceeds the limit, the pool shrinks below its own share. A pool whose size
+//! was given by a user is not resized; the bounds of the others are smaller instead.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::time::Duration;
 
 use keel_runtime::sync::{Event, Mutex as FiberMutex};
 use keel_runtime::wait::WaitEvent;
 use keel_runtime::{fiber, heap, system, time};
-use keel_settings::budget::{Budget, PoolState, TEXT_FACTOR};
+use keel_settings::budget::{PoolState, TEXT_FACTOR};
 use keel_settings::variables::{Setting, table};
 
 use crate::state::ServerState;
@@ -29,44 +28,29 @@ const UNUSED_BYTES_KEPT: u64 = 16 << 20;
 /// How long there must be room before the pool grows again.
 const CALM: Duration = Duration::from_secs(2);
 
-/// Watches over the budget of a running server.
+/// Keeps a running server within its budget of memory.
 #[derive(Default)]
 pub struct Keeper {
-    limit: AtomicU64,
-    /// The pool's size was chosen by somebody.
-    pinned: AtomicBool,
-    most: AtomicU64,
-    /// Held by who changes the pool's size, or what it follows from.
+    /// Held while the size of the pool, or the limit that it depends on, changes.
     pub sizing: FiberMutex<()>,
     stop: Event,
 }
 
 impl Keeper {
-    /// A keeper of `limit` bytes; `pinned` says that the pool's size was chosen.
-    pub fn new(limit: u64, pinned: bool) -> Keeper {
-        Keeper { limit: limit.into(), pinned: pinned.into(), ..Keeper::default() }
-    }
-
-    /// The division now.
-    pub fn budget(&self, state: &ServerState) -> Budget {
-        let pinned = self.pinned.load(Relaxed).then(|| state.engine.pool_bytes());
-        Budget::of(self.limit.load(Relaxed), pinned)
-    }
-
-    /// Another whole, or another choice of the pool's size: all bounds follow.
+    /// Changes the limit, or whether the size of the pool is given by a user. All bounds follow.
     pub fn change(&self, state: &ServerState, limit: Option<u64>, pinned: Option<bool>) {
         if let Some(limit) = limit {
-            self.limit.store(limit, Relaxed);
+            state.memory.set_limit(limit);
         }
         if let Some(pinned) = pinned {
-            self.pinned.store(pinned, Relaxed);
+            state.memory.set_pinned(pinned);
         }
         self.apply(state);
     }
 
-    /// Tells everybody its bound.
+    /// Sets the bounds of all consumers.
     pub fn apply(&self, state: &ServerState) {
-        let budget = self.budget(state);
+        let budget = state.budget();
         state.database().host().work_memory().set_total(budget.work);
         state.operators.set_bytes_max(budget.operators / 2, budget.operators);
         state.long_packets.set_bytes_max(budget.packets / 2, budget.packets);
@@ -80,9 +64,9 @@ impl Keeper {
         let mut returns = Returns::default();
         while !self.stop.is_set() {
             let used = system::memory_used_bytes();
-            self.most.fetch_max(used, Relaxed);
-            returns.look(unused_bytes(state, used));
-            if !self.pinned.load(Relaxed) {
+            state.memory.note_used(used);
+            returns.look(state.unused_bytes(used));
+            if !state.memory.is_pinned() {
                 self.balance(state, used, &mut calm_since);
             }
             self.stop.wait_until(WaitEvent::Idle, time::now() + LOOK);
@@ -93,10 +77,10 @@ impl Keeper {
     fn balance(&self, state: &ServerState, used: u64, calm_since: &mut time::Instant) {
         // While somebody chooses, the size is not the keeper's.
         let Some(_sizing) = self.sizing.try_lock() else { return };
-        if self.pinned.load(Relaxed) {
+        if state.memory.is_pinned() {
             return;
         }
-        let budget = self.budget(state);
+        let budget = state.budget();
         let pool = PoolState {
             now: state.engine.pool_bytes(),
             free: state.engine.pool_bytes_free(),
@@ -112,11 +96,6 @@ impl Keeper {
         // What a disk that fails, or the end of the server, cuts short is tried again.
         let _ = state.engine.resize_pool(target, &|| self.stop.is_set());
         state.globals.set(table().id("innodb_buffer_pool_size"), Setting::UInt(state.engine.pool_bytes()));
-    }
-
-    /// The most that the process used so far.
-    pub fn most_bytes(&self) -> u64 {
-        self.most.load(Relaxed)
     }
 
     /// Ends [`Keeper::watch`].
@@ -156,19 +135,4 @@ impl Returns {
 pub fn start(state: &Arc<ServerState>) {
     let state = state.clone();
     fiber::spawn(move || state.keeper.watch(&state));
-}
-
-/// Bytes of the process's `used` that are neither a page of the pool nor allocated: the allocator keeps them for later, or
-/// they are stacks and the program's own data. 0 without a counting allocator.
-pub fn unused_bytes(state: &ServerState, used: u64) -> u64 {
-    match heap::allocated_bytes() {
-        0 => 0,
-        allocated => used.saturating_sub(allocated + pool_used_bytes(state)),
-    }
-}
-
-/// Bytes of the pool that hold pages.
-pub fn pool_used_bytes(state: &ServerState) -> u64 {
-    let (pool, free) = (state.engine.pool_bytes(), state.engine.pool_bytes_free());
-    pool.saturating_sub(free)
 }

@@ -9,9 +9,9 @@ use keel_query::{Allowance, Host, Place, ResultColumns, RowCursor};
 use keel_sql::ast::Statement;
 use keel_wire::params::ParamType;
 
-use crate::counters::Counter;
-use crate::registry::shown_text;
 use crate::state::ServerState;
+use keel_views::counters::Counter;
+use keel_views::registry::shown_text;
 
 /// Error 1105 of a parameter that is longer than a packet may be.
 const TOO_LONG: &str = "Parameter of prepared statement which is set through mysql_send_long_data() is longer than \

@@ -7,8 +7,8 @@ use keel_query::{account::Privileges, account::see};
 use keel_sql::ast::{SetItem, ShowKind, Statement};
 
 use crate::core::Core;
-use crate::registry::Client;
 use keel_settings::variables::Variable;
+use keel_views::registry::Client;
 
 /// Whether the session may run a statement of the server.
 pub fn check(core: &Core, statement: &Statement) -> SqlResult<()> {
@@ -234,10 +234,5 @@ pub fn check_variable(core: &Core, variable: &Variable, global: bool) -> SqlResu
 
 /// Whether KILL may end a connection: one's own user's, or anybody's.
 pub fn may_end(core: &Core, client: &Arc<Client>) -> bool {
-    core.sql.access.global.has_any(Privileges::CONNECTION_ADMIN) || is_own(core, client)
-}
-
-/// Whether a connection is of the session's own user.
-pub fn is_own(core: &Core, client: &Client) -> bool {
-    client.id == core.client.id || client.activity.lock().account.as_deref() == Some(&*core.sql.access.user)
+    core.sql.access.global.has_any(Privileges::CONNECTION_ADMIN) || client.is_own_of(&core.sql)
 }

@@ -18,12 +18,12 @@ use keel_wire::{packet, reply};
 use parking_lot::Mutex;
 
 use crate::core::Core;
-use crate::counters::{Counter, SessionCounters};
 use crate::prepared::Statements;
-use crate::registry::{Activity, Client};
 use crate::session::ClientSession;
 use crate::state::{ServerState, VERSION};
 use keel_settings::variables::{SessionSettings, apply};
+use keel_views::counters::{Counter, SessionCounters};
+use keel_views::registry::{Activity, Client};
 
 /// Makes a session of each connection.
 pub struct SqlService {

@@ -21,17 +21,18 @@ use keel_storage::Engine;
 
 use crate::folder::{self, FolderLock};
 use crate::host::ServerHost;
-use crate::memory::{self, Keeper};
-use crate::monitor::deadlocks::Watch;
+use crate::memory;
 use crate::service::{SqlService, connections_max};
 use crate::session::init_file;
 use crate::set;
 use crate::state::{ServerState, VERSION};
 use keel_logs::{Logs, Severity};
-use keel_settings::budget::Budget;
+use keel_settings::budget::{Budget, MemoryLimit};
 use keel_settings::options::{Initial, OptionError, Options, lines};
 use keel_settings::variables::{Setting, table};
 use keel_tls::{Tls, TlsError};
+use keel_views::Served;
+use keel_views::monitor::deadlocks::Watch;
 
 /// The version of the data folder's contents that this server reads and writes.
 pub const FORMAT: u64 = 1;
@@ -186,7 +187,7 @@ pub fn start_on_fiber(mut options: Options) -> Result<Server, StartError> {
     state.logs.start(&state.globals, log_header(&state));
     state.keeper.apply(&state);
     set::apply_pace(&state);
-    let budget = state.keeper.budget(&state);
+    let budget = state.budget();
     let fitted = fit_connections(&state, &options, &budget).into_iter().chain(options.size_notes());
     let folder_notes = made.into_iter().chain(folder_notes).chain(socket_note(&options, &addresses));
     let mut notes: Vec<String> = folder_notes.chain(fitted).chain(budget.note()).collect();
@@ -244,8 +245,9 @@ fn open_state(
     let engine =
         Engine::open(options.engine_config()).map_err(|error| StartError::Engine(error.to_string()))?;
     let globals = options.globals(facts(options, folder, addresses, &tls));
-    let keeper = Keeper::new(options.memory_limit(), options.is_set("innodb_buffer_pool_size"));
-    let state = Arc::new(ServerState::new(engine.clone(), globals, keeper, tls, open_logs(options, folder)));
+    let memory = MemoryLimit::new(options.memory_limit(), options.is_set("innodb_buffer_pool_size"));
+    let served = Served::new(engine.clone(), globals, memory, tls, open_logs(options, folder));
+    let state = Arc::new(ServerState::new(served));
     let server_host = Arc::new(ServerHost::default());
     server_host.tie(&state);
     let host: Arc<dyn Host> = server_host;

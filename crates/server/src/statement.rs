@@ -17,16 +17,17 @@ use keel_wire::bulk::Mark;
 use keel_wire::capability::Capabilities;
 
 use crate::core::{Core, Evaluated};
-use crate::counters::Counter;
 use crate::kill;
 use crate::marks::with_marks;
 use crate::prepared::{Prepared, Source};
 use crate::privileges;
 use crate::set;
+use crate::show;
 use crate::show::explain::Asked;
-use crate::show::{self, Rows};
 use keel_logs::Which;
 use keel_settings::variables::{SessionSettings, accept};
+use keel_views::counters::Counter;
+use keel_views::show::{self as shown, Rows};
 
 /// What a statement of the server comes to.
 pub enum Outcome {
@@ -136,7 +137,7 @@ pub fn run(core: &mut Core, statement: &Statement, params: &[Value]) -> SqlResul
         Statement::Show(show) => show::run(core, show, params).map(Outcome::Rows),
         Statement::Describe { table, column } => {
             counters(core, Counter::ShowFields);
-            show::tables::describe(core, table, column.as_deref()).map(Outcome::Rows)
+            shown::tables::describe(&core.caller(), table, column.as_deref()).map(Outcome::Rows)
         }
         Statement::Use(name) => {
             counters(core, Counter::ChangeDatabase);
@@ -241,7 +242,7 @@ fn run_more(core: &mut Core, statement: &Statement, params: &[Value]) -> SqlResu
             let database = core.state.database().clone();
             database.definer().run_program_statement(&mut core.sql, of).map(|()| Outcome::Ok(""))
         }
-        Statement::Help(_) => Ok(Outcome::Rows(show::admin::help())),
+        Statement::Help(_) => Ok(Outcome::Rows(shown::admin::help())),
         other => Err(errors::not_supported_yet(name_of(other))),
     }
 }
@@ -266,7 +267,7 @@ fn run_xa(core: &mut Core, xa: &Xa) -> SqlResult<Outcome> {
         Xa::Commit { xid, one_phase } => database.xa_commit(session, xid, *one_phase)?,
         Xa::Rollback(xid) => database.xa_rollback(session, xid)?,
         Xa::Recover { sql } => {
-            return Ok(Outcome::Rows(show::admin::xa_recover(&database.xa_recover(), *sql)));
+            return Ok(Outcome::Rows(shown::admin::xa_recover(&database.xa_recover(), *sql)));
         }
     }
     Ok(Outcome::Ok(""))
@@ -325,7 +326,7 @@ fn execute_using(
     }
     let source = if marks.is_empty() { source } else { marked(core, source, wanted, &marks)? };
     // From here on the process list and the deadlocks show what runs, not the EXECUTE that says so.
-    core.client.activity.lock().show_prepared(&text, &source, &values);
+    core.client.activity.lock().show_prepared(&text, source.changes_rows(), &values);
     Ok(Outcome::Run { source, params: values })
 }
 
@@ -388,7 +389,7 @@ fn check_as_prepared(core: &mut Core, statement: &Statement) -> SqlResult<()> {
 fn names_tables(statement: &Statement) -> bool {
     match statement {
         Statement::Insert(_) | Statement::LockTables { .. } | Statement::Describe { .. } => true,
-        Statement::Show(show) => show::reads_tables(&show.what),
+        Statement::Show(show) => shown::reads_tables(&show.what),
         _ => false,
     }
 }
@@ -522,7 +523,7 @@ pub fn end_with(core: &mut Core, before: SessionSettings) {
 pub fn truncate_log(core: &mut Core, statement: &Statement) -> SqlResult<bool> {
     let Statement::Truncate { table, .. } = statement else { return Ok(false) };
     let schema = table.db.as_deref().or(core.sql.database.as_deref());
-    if schema != Some(crate::schema::MYSQL) || !keel_logs::tables::NAMES.contains(&&*table.name) {
+    if schema != Some(keel_views::schema::MYSQL) || !keel_logs::tables::NAMES.contains(&&*table.name) {
         return Ok(false);
     }
     see::expired(&core.sql)?;
@@ -624,7 +625,7 @@ pub fn refresh(core: &mut Core, what: u8) -> SqlResult<()> {
 pub fn forget_dropped_database(core: &mut Core) {
     core.database_dropped = true;
     let Some(current) = core.client.activity.lock().database.clone() else { return };
-    let is_virtual = crate::schema::SCHEMAS.iter().any(|s| s.eq_ignore_ascii_case(&current));
+    let is_virtual = keel_views::schema::SCHEMAS.iter().any(|s| s.eq_ignore_ascii_case(&current));
     if is_virtual || core.state.database().catalog().schema(&current).is_some() {
         return;
     }

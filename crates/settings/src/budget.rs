@@ -6,6 +6,8 @@
 //! the rest, at most five eighths. Memory is not taken before it is used. [`Budget::pool_target`] computes the next size of
 //! the pool of a running server: it lends a full pool memory that the others leave unused.
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
 use keel_runtime::system;
 
 const MIB: u64 = 1 << 20;
@@ -163,6 +165,52 @@ impl Budget {
                 (BASE_BYTES + self.others()) / MIB
             )
         })
+    }
+}
+
+/// The limit of memory of a running server. SET changes it.
+#[derive(Debug, Default)]
+pub struct MemoryLimit {
+    limit: AtomicU64,
+    /// The size of the pool was given by a user.
+    pinned: AtomicBool,
+    most: AtomicU64,
+}
+
+impl MemoryLimit {
+    /// A limit of `limit` bytes; `pinned` says that the size of the pool was given by a user.
+    pub fn new(limit: u64, pinned: bool) -> MemoryLimit {
+        MemoryLimit { limit: limit.into(), pinned: pinned.into(), most: AtomicU64::new(0) }
+    }
+
+    /// Changes the limit.
+    pub fn set_limit(&self, limit: u64) {
+        self.limit.store(limit, Relaxed);
+    }
+
+    /// Notes whether the size of the pool is given by a user.
+    pub fn set_pinned(&self, pinned: bool) {
+        self.pinned.store(pinned, Relaxed);
+    }
+
+    /// Whether the size of the pool was given by a user.
+    pub fn is_pinned(&self) -> bool {
+        self.pinned.load(Relaxed)
+    }
+
+    /// The division of memory beside a pool of `pool_bytes`.
+    pub fn budget(&self, pool_bytes: u64) -> Budget {
+        Budget::of(self.limit.load(Relaxed), self.is_pinned().then_some(pool_bytes))
+    }
+
+    /// Notes the memory that the process uses.
+    pub fn note_used(&self, bytes: u64) {
+        self.most.fetch_max(bytes, Relaxed);
+    }
+
+    /// The most memory that the process has used.
+    pub fn most_bytes(&self) -> u64 {
+        self.most.load(Relaxed)
     }
 }
 

@@ -49,9 +49,26 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("settings", &["tls", "context", "storage", "sql", "value", "runtime", "base"]),
     ("logs", &["settings", "context", "value", "runtime", "base"]),
     (
+        "views",
+        &[
+            "database",
+            "definitions",
+            "query",
+            "logs",
+            "settings",
+            "tls",
+            "storage",
+            "sql",
+            "value",
+            "runtime",
+            "base",
+        ],
+    ),
+    (
         "server",
         &[
             "offline",
+            "views",
             "database",
             "definitions",
             "query",
@@ -90,6 +107,7 @@ const SIMULATED: &[&str] = &[
     "tls",
     "settings",
     "logs",
+    "views",
     "wire",
 ];
 

@@ -19,10 +19,10 @@ use keel_wire::capability::Capabilities;
 use super::ClientSession;
 use super::execute::BINARY;
 use super::logging::Text;
-use crate::counters::Counter;
 use crate::marks::with_marks;
 use crate::prepared::Source;
 use crate::sink::ResultSink;
+use keel_views::counters::Counter;
 
 /// How errors name the command.
 const NAME: &str = "mysqld_stmt_bulk_execute";

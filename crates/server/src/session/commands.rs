@@ -11,8 +11,9 @@ use keel_wire::command::Command;
 use keel_wire::{packet, reply};
 
 use super::ClientSession;
-use crate::counters::Counter;
-use crate::{kill, show, statement};
+use crate::{kill, statement};
+use keel_views::counters::Counter;
+use keel_views::show;
 
 impl ClientSession {
     /// Takes one command and appends its answer to the output.
@@ -159,7 +160,7 @@ impl ClientSession {
             Command::FieldList { table, wild } => self.field_list(conn, table, wild),
             Command::ProcessInfo => {
                 self.core.count(Counter::ShowProcesslist, 1);
-                let rows = show::admin::processlist(&self.core, false);
+                let rows = show::admin::processlist(&self.core.caller(), false);
                 self.send_table(conn, rows, false, false);
             }
             other => self.simple(conn, other),
@@ -251,7 +252,7 @@ impl ClientSession {
         let converted = self.in_utf8(table);
         let table = String::from_utf8_lossy(converted.as_deref().unwrap_or(table));
         let wild = String::from_utf8_lossy(wild);
-        match show::tables::fields(&self.core, &table, &wild) {
+        match show::tables::fields(&self.core.caller(), &table, &wild) {
             Ok(fields) => {
                 let results = self.core.sql.vars.results_collation;
                 let extended = self.core.capabilities.has(Capabilities::EXTENDED_METADATA);

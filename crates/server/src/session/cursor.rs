@@ -16,8 +16,8 @@ use keel_wire::{packet, reply};
 
 use super::ClientSession;
 use super::execute::{BINARY, execute};
-use crate::counters::Counter;
 use crate::sink::{self, CursorSink};
+use keel_views::counters::Counter;
 
 /// Output is handed to the kernel in pieces of about this size.
 const FLUSH_BYTES: usize = 64 * 1024;

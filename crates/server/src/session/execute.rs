@@ -24,11 +24,11 @@ use keel_wire::{packet, reply::append_column};
 use super::ClientSession;
 use super::logging::Text;
 use crate::core::Core;
-use crate::counters::Counter;
 use crate::prepared::Source;
-use crate::show::Rows;
 use crate::sink::{self, Manner, ResultSink};
 use crate::statement::{self, Outcome};
+use keel_views::counters::Counter;
+use keel_views::show::Rows;
 
 /// How a statement's answer is sent.
 #[derive(Clone, Copy)]
@@ -495,7 +495,11 @@ impl ClientSession {
             prepared.long.clear();
             return Err(errors::malformed_packet());
         }
-        self.core.client.activity.lock().show_prepared(&prepared.text, &prepared.source, &values);
+        self.core.client.activity.lock().show_prepared(
+            &prepared.text,
+            prepared.source.changes_rows(),
+            &values,
+        );
         prepared.cursor = None;
         if self.core.state.logs.on() != 0 {
             self.log_execution(conn, execute.statement, &values);

@@ -24,9 +24,9 @@ use keel_wire::handshake::{
 use keel_wire::{packet, reply};
 
 use super::ClientSession;
-use crate::counters::Counter;
 use crate::service::address_of;
 use keel_settings::variables::{Setting, apply, table};
+use keel_views::counters::Counter;
 
 /// Where a connection stands.
 pub(super) enum Phase {

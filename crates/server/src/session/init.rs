@@ -11,8 +11,8 @@ use keel_wire::capability::Capabilities;
 use super::ClientSession;
 use super::execute::trim_end;
 use super::logging::Text;
-use crate::counters::Counter;
 use keel_logs::Severity;
+use keel_views::counters::Counter;
 
 /// The reason in error 1184.
 const REASON: &str = "init_connect command failed";

@@ -8,8 +8,8 @@ use keel_runtime::{time, wait};
 use keel_value::Value;
 
 use super::ClientSession;
-use crate::counters::Counter;
 use keel_logs::{GENERAL, SLOW, Severity, SlowRecord, Who};
+use keel_views::counters::Counter;
 
 /// What a statement that has ended leaves for the slow log.
 #[derive(Debug, Default, Clone, Copy)]

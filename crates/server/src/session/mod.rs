@@ -28,9 +28,9 @@ use keel_wire::packet::{self, Frame, FrameError, Framed};
 use keel_wire::{auth, reply};
 
 use crate::core::Core;
-use crate::counters::Counter;
 use crate::sink;
 use handshake::Phase;
+use keel_views::counters::Counter;
 pub use logging::Tally;
 
 /// A longer buffer is given back after its packet.

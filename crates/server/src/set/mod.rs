@@ -8,8 +8,8 @@ use keel_settings::variables::accept::{
 };
 use keel_settings::variables::value::{self, Accepted, merge_flags, shown};
 use keel_settings::variables::{
-    Effect, Kind, OF_WORDS, Scope, SessionSettings, Setting, VarId, Variable, alias, apply, counters,
-    deprecation, key_caches, table, with_word,
+    Effect, Kind, OF_WORDS, Scope, Setting, VarId, Variable, alias, apply, counters, deprecation, key_caches,
+    table, with_word,
 };
 use keel_sql::ast::{self, Expr, SetItem, VarScope};
 use keel_storage::Isolation;
@@ -561,30 +561,4 @@ fn perform_session(core: &mut Core, id: VarId, setting: Setting) -> SqlResult<()
     core.track_variable(name, &shown);
     core.track_state();
     Ok(())
-}
-
-/// The value of a variable as a session reads it; some live in the session itself.
-pub fn read(
-    core_id: u64,
-    executor: &dyn keel_query::Executor,
-    settings: &SessionSettings,
-    id: VarId,
-) -> Setting {
-    let session = executor.env();
-    match table().get(id).name {
-        "timestamp" => {
-            let micros = session.vars.timestamp.unwrap_or_else(keel_runtime::time::unix_micros);
-            Setting::Double(micros as f64 / 1e6)
-        }
-        "insert_id" => Setting::UInt(session.vars.insert_id.unwrap_or(0)),
-        "last_insert_id" | "identity" => Setting::UInt(session.last_insert_id),
-        "warning_count" => Setting::UInt(session.diagnostics.warning_count),
-        "error_count" => Setting::UInt(session.diagnostics.error_count),
-        "in_transaction" => Setting::UInt(u64::from(executor.in_transaction())),
-        "pseudo_thread_id" => Setting::UInt(core_id),
-        "rand_seed1" | "rand_seed2" => Setting::UInt(0),
-        "collation_database" => Setting::text(session.vars.database_collation.name()),
-        "character_set_database" => Setting::text(session.vars.database_collation.charset().name()),
-        _ => settings.get(id).clone(),
-    }
 }

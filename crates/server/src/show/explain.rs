@@ -10,11 +10,10 @@ use keel_sql::ast::{Expr, UnaryOp};
 use keel_value::types::flags;
 use keel_value::{CollationId, Decimal, SqlType, TypeKind, Value};
 
-use super::{Rows, varchar};
 use crate::core::Core;
 use crate::kill::id_of;
-use crate::privileges;
 use keel_logs::secrets::hidden;
+use keel_views::show::{Rows, varchar};
 
 /// In which form it is asked for.
 #[derive(Debug, Clone, Copy)]
@@ -35,7 +34,7 @@ pub fn run(core: &mut Core, connection: &Expr, asked: Asked, params: &[Value]) -
     }
     let id = id_of(core, connection, params)? as u64;
     let client = core.state.registry.get(id).ok_or_else(|| errors::no_such_thread(id))?;
-    if !privileges::is_own(core, &client) {
+    if !client.is_own_of(&core.sql) {
         see::require_global(&core.sql, Privileges::PROCESS)?;
     }
     let running = client.running.now().ok_or_else(errors::target_not_explainable)?;
