@@ -672,7 +672,28 @@ pub fn text_collation(
             Some(before) => agree(before, next).ok_or_else(|| illegal_mixes(parts, op))?,
         });
     }
-    Ok(result.unwrap_or((connection, Derivation::Coercible)))
+    let (collation, derivation) = result.unwrap_or((connection, Derivation::Coercible));
+    let is_lost = |part: &&Expr| match &part.node {
+        Node::Constant(Value::Bytes(text)) => loses(part, text, collation),
+        _ => false,
+    };
+    match derivation < Derivation::Coercible && parts.iter().any(is_lost) {
+        true => Err(illegal_mixes(parts, op)),
+        false => Ok((collation, derivation)),
+    }
+}
+
+/// Whether a constant text has characters that the character set lacks in which it is needed.
+pub fn loses(part: &Expr, text: &[u8], by: CollationId) -> bool {
+    let (from, to) = (part.ty.collation.charset(), by.charset());
+    may_lose(part, by) && !text.is_ascii() && collation::convert(from, to, text).1 > 0
+}
+
+/// Whether a text of an operand's type could have such characters.
+pub fn may_lose(part: &Expr, by: CollationId) -> bool {
+    let (from, to) = (part.ty.collation.charset(), by.charset());
+    let is_superset = to == Charset::Utf8mb4 || to.is_wide() || by == CollationId::BINARY || from == to;
+    part.ty.is_text() && part.derivation == Derivation::Coercible && from.is_utf8() && !is_superset
 }
 
 /// The same for operands that are compared: collations that agree on nothing but their character set cannot.

@@ -631,15 +631,7 @@ impl Binder<'_> {
 
     /// 1267 for a constant that the character set lacks in which it is compared.
     pub(crate) fn refuse_lost(&mut self, parts: &[&Expr], by: CollationId, op: &str) -> SqlResult<()> {
-        let to = by.charset();
-        if by == CollationId::BINARY || matches!(to, Charset::Utf8mb3 | Charset::Utf8mb4) || to.is_wide() {
-            return Ok(());
-        }
-        for part in parts.iter().filter(|e| e.ty.is_text() && e.derivation == Derivation::Coercible) {
-            let from = part.ty.collation.charset();
-            if !from.is_utf8() {
-                continue;
-            }
+        for part in parts.iter().filter(|part| typing::may_lose(part, by)) {
             let text = match &part.node {
                 Node::Constant(value) => Some(value),
                 Node::Param(index) => {
@@ -649,7 +641,7 @@ impl Binder<'_> {
                 _ => None,
             };
             let Some(Value::Bytes(text)) = text else { continue };
-            if !text.is_ascii() && collation::convert(from, to, text).1 > 0 {
+            if typing::loses(part, text, by) {
                 return Err(typing::illegal_mixes(parts, op));
             }
         }
