@@ -44,7 +44,13 @@ impl Host for Alone {
         None
     }
 
-    fn virtual_rows(&self, _: &Session, _: &TableDef, _: &[(usize, Value)]) -> SqlResult<Vec<Vec<Value>>> {
+    fn virtual_rows(
+        &self,
+        _: &Session,
+        _: &TableDef,
+        _: &[(usize, Value)],
+        _: Option<&[bool]>,
+    ) -> SqlResult<Vec<Vec<Value>>> {
         Ok(Vec::new())
     }
 

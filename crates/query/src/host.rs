@@ -15,12 +15,13 @@ pub trait Host: Server {
     fn virtual_table(&self, schema: &str, name: &str) -> Option<Arc<TableDef>>;
 
     /// The rows of such a table at this moment, in the order of its columns. Those whose columns have other values than
-    /// `wanted` may be left out.
+    /// `wanted` may be left out. Columns that are not marked in `read` are not read and may have any value.
     fn virtual_rows(
         &self,
         session: &Session,
         table: &TableDef,
         wanted: &[(usize, Value)],
+        read: Option<&[bool]>,
     ) -> SqlResult<Vec<Vec<Value>>>;
 
     /// The engine that such a table is said to have; `VIEW` of one that is a view.

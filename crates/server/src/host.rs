@@ -112,6 +112,7 @@ impl Host for ServerHost {
         session: &Session,
         table: &TableDef,
         wanted: &[(usize, Value)],
+        read: Option<&[bool]>,
     ) -> SqlResult<Vec<Vec<Value>>> {
         let state = self.state()?;
         if let Some(owner) = table.name.strip_prefix(show::STAGE_PREFIX) {
@@ -122,7 +123,11 @@ impl Host for ServerHost {
             let stage = state.stage.lock();
             return Ok(stage.get(&*table.name).map(|(_, rows)| rows.clone()).unwrap_or_default());
         }
-        schema::rows(&View { served: &state, session }, table, schema::Wanted::of(table, wanted))
+        schema::rows(
+            &View { served: &state, session },
+            table,
+            schema::Wanted { read, ..schema::Wanted::of(table, wanted) },
+        )
     }
 
     fn virtual_engine(&self, table: &TableDef) -> &'static str {

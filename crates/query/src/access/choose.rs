@@ -125,7 +125,11 @@ pub fn choose(request: &AccessRequest<'_>) -> SqlResult<AccessChoice> {
     let table = request.table;
     if table.is_made_up() {
         let rows = if table.is_sequence() { 1.0 } else { 100.0 };
-        return Ok(plain(AccessPath::Virtual(sought(request)), AccessKind::All, rows));
+        return Ok(plain(
+            AccessPath::Virtual(sought(request), Some(request.needed.into())),
+            AccessKind::All,
+            rows,
+        ));
     }
     let target =
         Target { table, slot: request.slot, known: request.known, once: request.once, by_bytes: true };

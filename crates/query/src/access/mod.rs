@@ -60,8 +60,9 @@ pub enum AccessPath {
         /// From the end to the start.
         reverse: bool,
     },
-    /// Every row of a virtual table; at least those whose columns have these values.
-    Virtual(Vec<(usize, Expr)>),
+    /// Every row of a virtual table; at least those whose columns have these values. The statement reads the columns that are
+    /// marked; all of them where there are no marks.
+    Virtual(Vec<(usize, Expr)>, Option<Arc<[bool]>>),
 }
 
 /// What one part of an index must fulfil. A list of them names single values of the leading parts, then it may have an interval.
@@ -141,7 +142,7 @@ impl AccessPath {
             AccessPath::Union(branches) => {
                 branches.iter().all(|(_, alternatives)| are_constant(alternatives))
             }
-            AccessPath::Empty | AccessPath::Point { .. } | AccessPath::Virtual(_) => false,
+            AccessPath::Empty | AccessPath::Point { .. } | AccessPath::Virtual(..) => false,
         }
     }
 }
@@ -170,7 +171,7 @@ pub fn path_index(path: &AccessPath) -> Option<usize> {
     match path {
         AccessPath::Point { index, .. } | AccessPath::Ranges { index, .. } => Some(*index),
         AccessPath::Scan { index, .. } => *index,
-        AccessPath::Empty | AccessPath::Union(_) | AccessPath::Virtual(_) => None,
+        AccessPath::Empty | AccessPath::Union(_) | AccessPath::Virtual(..) => None,
     }
 }
 
@@ -186,7 +187,7 @@ pub fn path_indexes(path: &AccessPath) -> impl Iterator<Item = usize> {
 /// Reads every row of a table in its own order.
 pub fn full_scan(table: &TableDef) -> AccessPath {
     if table.is_made_up() {
-        AccessPath::Virtual(Vec::new())
+        AccessPath::Virtual(Vec::new(), None)
     } else {
         AccessPath::Scan { index: None, reverse: false }
     }

@@ -257,7 +257,7 @@ impl TableReader {
         self.watched = self.numbered || session.examined.most.is_some();
         self.state = match &*self.path {
             AccessPath::Empty => State::End,
-            AccessPath::Virtual(sought) => {
+            AccessPath::Virtual(sought, read) => {
                 session.no_index_used = true;
                 if self.table.is_sequence() {
                     let row = sequence::values(session, &self.table)?.row();
@@ -270,7 +270,7 @@ impl TableReader {
                     let value = value.eval(&mut EvalContext::new(session, frame))?.into_value();
                     wanted.push((*column, value));
                 }
-                let rows = host.virtual_rows(session, &self.table, &wanted)?;
+                let rows = host.virtual_rows(session, &self.table, &wanted, read.as_deref())?;
                 session.examined.add(rows.len() as u64)?;
                 State::Virtual(rows.into_iter())
             }

@@ -44,7 +44,7 @@ fn of_table(source: &TableSource, before: f64) -> (f64, f64) {
     let found = before * source.choice.rows.max(1.0);
     match &*source.path {
         AccessPath::Empty => (0.0, before),
-        AccessPath::Virtual(_) => (MADE_UP, found),
+        AccessPath::Virtual(..) => (MADE_UP, found),
         AccessPath::Point { key, .. } if key.iter().all(|part| walk::facts(part).is_constant()) => {
             (0.0, before)
         }

@@ -57,6 +57,8 @@ pub struct Wanted<'a> {
     pub table: Option<&'a str>,
     /// This table alone, which is a temporary one of the session's.
     pub own: Option<&'a Arc<TableDef>>,
+    /// Marks of the columns that are read; none where all of them are.
+    pub read: Option<&'a [bool]>,
 }
 
 impl<'a> Wanted<'a> {
@@ -77,7 +79,7 @@ impl<'a> Wanted<'a> {
                 _ => None,
             }
         };
-        Wanted { schema: value_of(schema), table: value_of(name), own: None }
+        Wanted { schema: value_of(schema), table: value_of(name), own: None, read: None }
     }
 
     /// Whether objects of that database are wanted.
@@ -86,6 +88,12 @@ impl<'a> Wanted<'a> {
             "information_schema" => wanted.eq_ignore_ascii_case(name),
             _ => wanted == name,
         })
+    }
+
+    /// Whether a column of `table` is read that `are_meant` names.
+    pub fn reads_any(&self, table: &TableDef, are_meant: impl Fn(&str) -> bool) -> bool {
+        let is_read = |place| self.read.is_none_or(|marks| marks.get(place).is_none_or(|mark| *mark));
+        (0..).zip(&table.columns).any(|(place, column)| is_read(place) && are_meant(&column.name))
     }
 
     /// Whether that table is wanted.
@@ -284,6 +292,11 @@ impl<'a> RowMaker<'a> {
     /// The table's name.
     pub fn table(&self) -> &'a str {
         &self.table.name
+    }
+
+    /// Whether a column is read that `are_meant` names.
+    pub fn reads_any(&self, wanted: &Wanted<'_>, are_meant: impl Fn(&str) -> bool) -> bool {
+        wanted.reads_any(self.table, are_meant)
     }
 
     /// Says more of the last row.

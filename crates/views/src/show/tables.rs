@@ -235,7 +235,7 @@ fn find(caller: &Caller<'_>, name: &ObjectName, command: &str) -> SqlResult<Arc<
 /// What concerns one table, which may be a temporary one.
 fn wanted_of(table: &Arc<TableDef>) -> Wanted<'_> {
     let own = Some(table).filter(|table| table.is_temporary());
-    Wanted { schema: Some(&table.schema), table: Some(&table.name), own }
+    Wanted { schema: Some(&table.schema), table: Some(&table.name), own, read: None }
 }
 
 /// SHOW COLUMNS.
