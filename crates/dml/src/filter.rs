@@ -11,7 +11,7 @@ use keel_expr::frame::{Kept, once_cells};
 use keel_expr::{EvalContext, Expr, Frame, Node, RowSlot};
 use keel_query::access::{self, AccessPath, AccessRequest, TableReader};
 use keel_query::bind::{Binder, Clause};
-use keel_query::select::{encode_sort_part, ordinal};
+use keel_query::select::{SortPart, encode_sort_part, ordinal};
 use keel_query::session::Session;
 use keel_sql::ast;
 use keel_storage::Read;
@@ -31,7 +31,7 @@ pub struct Targets {
     predicates: Vec<Expr>,
     /// Predicates left where the reader's ranges are exact.
     inexact: Vec<usize>,
-    order: Vec<(Expr, bool)>,
+    order: Vec<(Expr, SortPart)>,
     limit: Option<Expr>,
     pub once: u32,
     /// Rows that others have locked are passed over under READ COMMITTED if they did not match when last committed.
@@ -100,6 +100,11 @@ impl Targets {
         if choice.ordered {
             order.clear();
         }
+        let with_part = |(expr, descending): (Expr, bool)| {
+            let part = key::KeyPart { descending, ..key::KeyPart::new(expr.ty.clone(), true) };
+            (expr, SortPart::new(part))
+        };
+        let order = order.into_iter().map(with_part).collect();
         let inexact = (0..predicates.len()).filter(|p| !choice.exact.contains(p)).collect();
         let path = Arc::new(choice.path.clone());
         let once = binder.once_count();
@@ -339,13 +344,12 @@ impl Targets {
 
     fn sort_key(&self, session: &mut Session, frame: Frame<'_>, out: &mut Vec<u8>) -> SqlResult<()> {
         let most = session.vars.max_sort_length;
-        for (expr, desc) in &self.order {
+        for (expr, part) in &self.order {
             let value = expr.eval(&mut EvalContext::new(session, frame))?;
             if expr.ty.class() == Class::Null {
                 continue;
             }
-            let part = key::KeyPart { descending: *desc, ..key::KeyPart::new(expr.ty.clone(), true) };
-            encode_sort_part(&part, value.as_ref(), most, std::iter::once(&part), out);
+            encode_sort_part(part, value.as_ref(), most, std::iter::once(part), out);
         }
         Ok(())
     }

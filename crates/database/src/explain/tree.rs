@@ -304,7 +304,7 @@ impl<'p> Tree<'p> {
         let grouped = block.explain.groups || (block.explain.distinct && block.group.is_some());
         let by_table = (grouped && !in_order) || block.explain.windows;
         let sort_key = if block.explain.sorts {
-            Some(self.list(block.order.iter().map(|key| (&key.expr, key.part.descending))))
+            Some(self.list(block.order.iter().map(|key| (&key.expr, key.part.key.descending))))
         } else if block.explain.groups && !in_order {
             block.group.as_ref().map(|group| self.list(group.keys.iter().map(|key| (key, false))))
         } else {

@@ -13,7 +13,7 @@ use keel_value::{Cell, SqlType, TypeKind, Value, key};
 use smallvec::SmallVec;
 
 use super::carry::{Carry, stored_type};
-use super::frame::{FrameBuffer, RowPacker, encode_key_part, encode_sort_part};
+use super::frame::{FrameBuffer, RowPacker, SortPart, encode_key_part, encode_sort_part};
 use super::loose::{Loose, ROWS_BEFORE_JUMP};
 use super::nothing::Nothing;
 use super::{Limits, RowOutput};
@@ -36,7 +36,7 @@ pub struct SortKey {
     pub expr: Expr,
     /// The select item that it is, where that assigns user variables: it is worked out once.
     pub item: Option<usize>,
-    pub part: key::KeyPart,
+    pub part: SortPart,
 }
 
 /// One SELECT, planned.
@@ -474,7 +474,7 @@ impl Block {
     }
 
     /// The parts of the sort key.
-    fn sort_parts(&self) -> impl Iterator<Item = &key::KeyPart> {
+    fn sort_parts(&self) -> impl Iterator<Item = &SortPart> {
         self.order.iter().map(|key| &key.part)
     }
 

@@ -12,6 +12,7 @@ use keel_value::{SqlMode, Value};
 
 use super::block::{Block, SortKey};
 use super::carry::{Carry, result_layout, stored_type};
+use super::frame::SortPart;
 use super::from::{self, From};
 use super::group::{
     KeyPlace, carry_of, check_full_grouping, group_plan, is_order_of, mark_needed, ordering_index,
@@ -690,7 +691,7 @@ pub(super) fn assemble(
 
 /// A key of ORDER BY, ready to encode.
 pub(super) fn sort_key((expr, descending): (Expr, bool)) -> SortKey {
-    SortKey { part: sort_part(&expr, descending), expr, item: None }
+    SortKey { part: SortPart::new(sort_part(&expr, descending)), expr, item: None }
 }
 
 /// Whether a select list has subqueries.

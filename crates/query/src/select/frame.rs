@@ -106,23 +106,44 @@ pub fn encode_key_part(part: &KeyPart, value: ValueRef<'_>, out: &mut Vec<u8>) {
     }
 }
 
+/// One part of the key of ORDER BY.
+pub struct SortPart {
+    /// How it is encoded.
+    pub key: KeyPart,
+    /// MariaDB keeps weights of its texts in sort keys.
+    by_weights: bool,
+}
+
+impl SortPart {
+    /// What is encoded as `key` says.
+    pub fn new(key: KeyPart) -> SortPart {
+        let by_weights = key.ty.is_string() && {
+            let name = key.ty.collation.name();
+            let simple = ["_general_ci", "_general_nopad_ci", "_bin", "_nopad_bin"];
+            key.ty.collation.charset().is_unicode() && !simple.iter().any(|end| name.ends_with(end))
+        };
+        SortPart { key, by_weights }
+    }
+}
+
 /// Appends one part of the key of ORDER BY. `max_sort_length` bounds what counts of a text or of bytes; `parts` are all
 /// parts of the key.
 #[inline]
 pub fn encode_sort_part<'p>(
-    part: &KeyPart,
+    sort_part: &SortPart,
     value: ValueRef<'_>,
     most: u32,
-    parts: impl Iterator<Item = &'p KeyPart>,
+    parts: impl Iterator<Item = &'p SortPart>,
     out: &mut Vec<u8>,
 ) {
+    let part = &sort_part.key;
     match value {
         ValueRef::Bytes(bytes) if part.ty.is_string() && part.ty.collation == CollationId::BINARY => {
             encode_sort_bytes(part, bytes, most, out);
         }
         // No limit is less than a quarter of `max_sort_length`, in characters.
         ValueRef::Bytes(bytes) if part.ty.is_string() && bytes.len() > most as usize / 4 => {
-            let cut = cut_for_sort(part.ty.collation, bytes, most, parts);
+            let cut = cut_for_sort(sort_part, bytes, most, parts);
             encode_key_part(part, ValueRef::Bytes(cut), out);
         }
         _ => encode_key_part(part, value, out),
@@ -149,17 +170,16 @@ fn encode_sort_bytes(part: &KeyPart, bytes: &[u8], most: u32, out: &mut Vec<u8>)
 
 /// What counts of a text. MariaDB keeps weights in short keys, and the text itself in long ones.
 fn cut_for_sort<'b, 'p>(
-    collation: CollationId,
+    part: &SortPart,
     bytes: &'b [u8],
     most: u32,
-    parts: impl Iterator<Item = &'p KeyPart>,
+    parts: impl Iterator<Item = &'p SortPart>,
 ) -> &'b [u8] {
+    let collation = part.key.ty.collation;
     let charset = collation.charset();
-    let name = collation.name();
-    let simple = ["_general_ci", "_general_nopad_ci", "_bin", "_nopad_bin"];
-    let chars = if charset.is_unicode() && !simple.iter().any(|end| name.ends_with(end)) {
+    let chars = if part.by_weights {
         most / WEIGHT_BYTES
-    } else if parts.map(|part| sort_bytes(part, most)).sum::<u32>() >= PACKED_BYTES_MIN {
+    } else if parts.map(|part| sort_bytes(&part.key, most)).sum::<u32>() >= PACKED_BYTES_MIN {
         let mut end = bytes.len().min(most as usize);
         while charset.is_utf8() && end < bytes.len() && bytes[end] & 0xC0 == 0x80 {
             end -= 1;

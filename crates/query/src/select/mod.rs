@@ -54,7 +54,7 @@ use crate::session::Session;
 
 pub use block::Block;
 pub use carry::{Carry, SlotColumns, result_layout, stored_type};
-pub use frame::{FrameBuffer, RowPacker, encode_key_part, encode_sort_part};
+pub use frame::{FrameBuffer, RowPacker, SortPart, encode_key_part, encode_sort_part};
 pub(crate) use group::place_aggregates;
 pub(crate) use keyed::plan_keyed;
 pub use memo::{Keyed, Memo};
