@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use keel_server::inspect::{Format, InspectOptions, parse_bytes};
+use keel_offline::command::{Format, InspectOptions, parse_bytes};
 
 /// An OLTP database server that speaks MariaDB's protocol and SQL.
 #[derive(Debug, Parser)]

@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Parser;
+use keel_offline::command::{self, InspectOptions};
 use keel_runtime::signal::{Signal, Signals};
 use keel_runtime::{Config, Runtime, console, fiber, heap};
 use keel_server::Options;
-use keel_server::inspect::{self, InspectOptions};
 use keel_server::start::{self, Ended, Server};
 use sd_notify::NotifyState;
 
@@ -132,7 +132,7 @@ const CANNOT: u8 = 2;
 /// Findings go to the standard output, everything else to the standard error.
 struct Terminal;
 
-impl inspect::check::Lines for Terminal {
+impl command::check::Lines for Terminal {
     fn out(&self, line: &str) {
         say!("{line}");
     }
@@ -145,10 +145,10 @@ impl inspect::check::Lines for Terminal {
 /// `keel check`, or `keel salvage` if the options name an output folder.
 fn inspect_folder(options: &InspectOptions) -> ExitCode {
     let run = |runtime: Runtime| {
-        let lines: Arc<dyn inspect::check::Lines> = Arc::new(Terminal);
+        let lines: Arc<dyn command::check::Lines> = Arc::new(Terminal);
         let inspect = || match &options.out {
-            Some(out) => inspect::salvage(options, out, &lines),
-            None => inspect::check(options, &lines),
+            Some(out) => command::salvage(options, out, &lines),
+            None => command::check(options, &lines),
         };
         runtime.block_on(inspect).map_err(|error| error.to_string())
     };

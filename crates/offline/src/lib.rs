@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod catalog;
+pub mod command;
 mod literal;
 mod salvage;
 mod sums;

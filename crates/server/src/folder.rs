@@ -15,7 +15,9 @@ use std::time::Duration;
 use keel_runtime::fs::{self, File, FileLock, OpenOptions, Sync};
 use keel_runtime::{console, fiber, time};
 
-use crate::start::{FORMAT, StartError};
+use keel_storage::folder::{FORMAT, LOCK};
+
+use crate::start::StartError;
 
 /// How long a start waits for a server that stops.
 const STOPPING_WAIT_MAX: Duration = Duration::from_secs(100);
@@ -30,10 +32,6 @@ const FOLDER_BITS: u32 = 0o077;
 /// Permissions that nobody but owner and group have on a file, and the ones to execute it.
 const FILE_BITS: u32 = 0o117;
 
-/// Name of the file that the server locks.
-const LOCK: &str = "LOCK";
-/// Files whose locks keep others from a folder. The first stands for the folder itself.
-pub const LOCKED: [&str; 4] = ["", LOCK, "keel.lock", "redo.head"];
 /// What `LOCK` begins with while a server stops.
 const STOPPING: &str = "stopping";
 

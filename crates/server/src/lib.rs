@@ -13,7 +13,6 @@
 pub mod core;
 pub mod folder;
 pub mod host;
-pub mod inspect;
 pub mod kill;
 pub mod marks;
 pub mod memory;

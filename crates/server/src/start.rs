@@ -18,6 +18,7 @@ use keel_runtime::net::{self, Address, Listener};
 use keel_runtime::wait::WaitEvent;
 use keel_runtime::{Runtime, fiber, sim, system, time};
 use keel_storage::Engine;
+use keel_storage::folder::FORMAT;
 
 use crate::folder::{self, FolderLock};
 use crate::host::ServerHost;
@@ -33,9 +34,6 @@ use keel_settings::variables::{Setting, table};
 use keel_tls::{Tls, TlsError};
 use keel_views::Served;
 use keel_views::monitor::deadlocks::Watch;
-
-/// The version of the data folder's contents that this server reads and writes.
-pub const FORMAT: u64 = 1;
 
 /// Longest file of root's first password.
 const PASSWORD_FILE_BYTES_MAX: u64 = 4096;

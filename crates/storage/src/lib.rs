@@ -23,6 +23,7 @@ pub mod error;
 pub mod fault;
 mod flush;
 mod flush_batch;
+pub mod folder;
 pub mod fuzz;
 pub mod inspect;
 mod layout;

@@ -67,7 +67,6 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "server",
         &[
-            "offline",
             "views",
             "database",
             "definitions",
@@ -83,7 +82,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "base",
         ],
     ),
-    ("keel", &["server", "runtime", "base", "lab"]),
+    ("keel", &["server", "offline", "runtime", "base", "lab"]),
 ];
 
 /// Crates that may hold unsafe code.

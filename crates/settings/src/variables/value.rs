@@ -319,24 +319,13 @@ pub fn from_option(variable: &Variable, text: &str) -> Option<Setting> {
     }
 }
 
-/// An integer with an optional suffix, as MariaDB's options take them.
-pub fn parse_size(text: &str) -> Option<Value> {
-    let text = text.trim();
-    let (digits, shift) = match text.as_bytes().last()?.to_ascii_uppercase() {
-        b'K' => (&text[..text.len() - 1], 10),
-        b'M' => (&text[..text.len() - 1], 20),
-        b'G' => (&text[..text.len() - 1], 30),
-        b'T' => (&text[..text.len() - 1], 40),
-        b'P' => (&text[..text.len() - 1], 50),
-        b'E' => (&text[..text.len() - 1], 60),
-        _ => (text, 0),
-    };
-    if let Some(negative) = digits.strip_prefix('-') {
-        let number = negative.parse::<i64>().ok()?.checked_mul(1 << shift)?;
-        return Some(Value::Int(-number));
-    }
-    let number = u128::from(digits.parse::<u64>().ok()?) << shift;
-    Some(Value::UInt(u64::try_from(number).unwrap_or(u64::MAX)))
+/// Parses an integer with an optional suffix, as MariaDB's options do.
+fn parse_size(text: &str) -> Option<Value> {
+    let size = keel_base::parse_size(text)?;
+    Some(match i64::try_from(size) {
+        Ok(negative) if negative < 0 => Value::Int(negative),
+        _ => Value::UInt(u64::try_from(size).unwrap_or(u64::MAX)),
+    })
 }
 
 /// A value as text. Bytes that are not UTF-8 are written as `\xNN`, as messages show them.

@@ -1,21 +1,14 @@
-//! What an inspection is asked to do. The command line is the command's affair.
+//! The options of an inspection.
 
 use std::path::PathBuf;
 
-use keel_value::Value;
-
-use keel_settings::variables::value::parse_size;
-
-/// A size in bytes as options write it: digits and a suffix K, M, G, T, P or E.
+/// Parses a size in bytes: digits and an optional suffix K, M, G, T, P or E.
 pub fn parse_bytes(text: &str) -> Option<u64> {
-    match parse_size(text)? {
-        Value::UInt(size) => Some(size),
-        Value::Int(size) => u64::try_from(size).ok(),
-        _ => None,
-    }
+    let size = keel_base::parse_size(text)?;
+    (size >= 0).then(|| u64::try_from(size).unwrap_or(u64::MAX))
 }
 
-/// How findings are printed.
+/// The format of findings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// One line of text for each finding.
@@ -24,25 +17,25 @@ pub enum Format {
     Json,
 }
 
-/// What to inspect, and how.
+/// The options of an inspection.
 #[derive(Debug, Clone)]
 pub struct InspectOptions {
     /// The data folder.
     pub folder: PathBuf,
-    /// Where a salvage writes.
+    /// The output folder of a salvage.
     pub out: Option<PathBuf>,
     /// Memory for pages, in bytes.
     pub memory: u64,
     /// Folder for temporary files.
     pub temporary: PathBuf,
-    /// How findings are printed.
+    /// The format of findings.
     pub format: Format,
-    /// Findings only, no summary and no progress.
+    /// Print findings only, without summary and progress.
     pub silent: bool,
 }
 
 impl InspectOptions {
-    /// The defaults for a folder.
+    /// The defaults for `folder`.
     pub fn new(folder: PathBuf) -> InspectOptions {
         InspectOptions {
             folder,

@@ -4,28 +4,28 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use keel_offline::{Inspection, Summary};
+use crate::{Inspection, Summary};
 use keel_runtime::{fiber, fs, time};
 use keel_storage::inspect::{Finding, Folder, Limits, Report, Severity};
 
 use super::json::{object, quoted};
 use super::{CannotInspect, Format, InspectOptions, Verdict, enter};
-use crate::start::FORMAT;
+use keel_storage::folder::FORMAT;
 
-/// Folders above this say how far they are.
+/// Larger folders report progress.
 const PROGRESS_BYTES_MIN: u64 = 1 << 30;
-/// How often.
+/// The interval of progress lines.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Takes lines: findings and the summary to `out`, progress to `aside`.
+/// The output of an inspection: findings and the summary go to `out`, progress to `aside`.
 pub trait Lines: Send + Sync {
-    /// A line of the answer.
+    /// Prints a line of the result.
     fn out(&self, line: &str);
-    /// A line that is not part of it.
+    /// Prints a line that is not part of the result.
     fn aside(&self, line: &str);
 }
 
-/// Checks a data folder. Waits; call on a fiber.
+/// Checks a data folder. It waits for files: call it on a fiber.
 pub fn check(options: &InspectOptions, lines: &Arc<dyn Lines>) -> Result<Verdict, CannotInspect> {
     let _locks = enter(&options.folder)?;
     let began = time::now();
@@ -61,7 +61,7 @@ pub fn check(options: &InspectOptions, lines: &Arc<dyn Lines>) -> Result<Verdict
     Ok(if report.damage_count() == 0 { Verdict::Fine } else { Verdict::Damaged })
 }
 
-/// The version of the folder's contents must be this program's.
+/// Checks that the folder has the format that this program reads.
 fn check_format(options: &InspectOptions, report: &Report) -> Result<(), CannotInspect> {
     let text = match fs::read_to_end(&options.folder.join("FORMAT")) {
         Ok(text) => text,

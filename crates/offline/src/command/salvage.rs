@@ -1,9 +1,9 @@
-//! Running a salvage and saying what it got.
+//! Runs a salvage and prints its result.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use keel_offline::{Inspection, Salvaged};
+use crate::{Inspection, Salvaged};
 use keel_runtime::fs;
 use keel_storage::inspect::{Folder, Limits, Report};
 
@@ -11,7 +11,7 @@ use super::check::{Lines, print};
 use super::json::{object, quoted};
 use super::{CannotInspect, Format, InspectOptions, Verdict, enter};
 
-/// Writes what can be read of a data folder to `out`. Waits; call on a fiber.
+/// Writes all readable rows of a data folder to files in `out`. It waits for files: call it on a fiber.
 pub fn salvage(
     options: &InspectOptions,
     out: &Path,

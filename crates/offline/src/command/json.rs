@@ -1,8 +1,8 @@
-//! Lines of JSON.
+//! Writes lines of JSON.
 
 use std::fmt::Write;
 
-/// A string in quotes.
+/// A JSON string.
 pub(super) fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -19,7 +19,7 @@ pub(super) fn quoted(text: &str) -> String {
     out
 }
 
-/// An object of names and values that are JSON already.
+/// A JSON object. The values are JSON already.
 pub(super) fn object(fields: &[(&str, String)]) -> String {
     let fields: Vec<String> =
         fields.iter().map(|(name, value)| format!("{}:{value}", quoted(name))).collect();

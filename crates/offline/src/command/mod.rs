@@ -1,6 +1,7 @@
-//! `keel check DIR` and `keel salvage DIR OUT`: what a user sees of an inspection.
+//! The commands `keel check DIR` and `keel salvage DIR OUT`: their options, their output and their exit codes.
 //!
-//! The folder is locked where it has a lock file, so that no server starts on it meanwhile, and nothing in it is written.
+//! The lock files of the folder are locked, so that no server starts on it during the inspection. Nothing in the folder is
+//! written.
 
 pub mod check;
 mod json;
@@ -12,22 +13,22 @@ use std::path::Path;
 
 use keel_runtime::fs::{self, FileLock};
 
-use crate::folder::LOCKED;
+use keel_storage::folder::LOCKED;
 
 pub use check::check;
 pub use options::{Format, InspectOptions, parse_bytes};
 pub use salvage::salvage;
 
-/// How an inspection ended, as the process's exit code says it.
+/// The result of an inspection, which is the exit code of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nothing is wrong.
+    /// No damage.
     Fine = 0,
-    /// Something is damaged.
+    /// Damage was found.
     Damaged = 1,
 }
 
-/// Why nothing can be inspected; one line.
+/// The reason that an inspection is not possible, in one line.
 #[derive(Debug)]
 pub struct CannotInspect(pub String);
 
@@ -39,7 +40,7 @@ impl fmt::Display for CannotInspect {
 
 impl std::error::Error for CannotInspect {}
 
-/// Makes sure that the folder is one of Keel's, of this format, and that no server runs on it; gives its locks.
+/// Checks that `folder` is a data folder and that no server runs on it. Returns its locks.
 fn enter(folder: &Path) -> Result<Vec<FileLock>, CannotInspect> {
     let shown = folder.display();
     if !fs::is_dir(folder) {
@@ -52,7 +53,7 @@ fn enter(folder: &Path) -> Result<Vec<FileLock>, CannotInspect> {
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
                 return Err(CannotInspect(format!("a server runs on {shown}: stop it first")));
             }
-            // Some network file systems have no locks on folders: the files must do.
+            // Some network file systems cannot lock folders; the locks of the files suffice.
             Err(_) if name.is_empty() => {}
             Err(error) => return Err(CannotInspect(format!("{shown}/{name} cannot be locked: {error}"))),
         }
