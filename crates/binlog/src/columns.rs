@@ -108,7 +108,7 @@ pub enum ColumnKind {
     },
     /// VARCHAR and VARBINARY.
     VarChar {
-        /// Its length in bytes.
+        /// Its length in bytes; of a COMPRESSED column one byte more than its declared length.
         bytes: u16,
         /// Whether it is COMPRESSED; see [`crate::compress::unpack_column`].
         compressed: bool,

@@ -215,14 +215,21 @@ pub(crate) fn append_value(out: &mut Vec<u8>, column: &Column, value: ValueRef<'
             append_temporal(out, column.kind, value)?;
         }
         (ColumnKind::Char { .. }, ValueRef::Fixed(v)) => {
-            let stored = v.octets();
-            let length = stored.iter().rposition(|b| *b != 0).map_or(0, |last| last + 1);
-            append_string(out, column.kind, &stored[..length])?;
+            append_string(out, column.kind, without_padding(v.octets(), &[0]))?;
         }
         (_, ValueRef::Bytes(bytes)) => append_string(out, column.kind, bytes)?,
         _ => return Err(Error::invalid(at, "value for the type of its column")),
     }
     Ok(())
+}
+
+/// A CHAR or BINARY value without the padding at its end. The padding is a space in the column's character
+/// set, or a zero byte for BINARY.
+pub fn without_padding<'a>(mut value: &'a [u8], padding: &[u8]) -> &'a [u8] {
+    while let Some(shorter) = value.strip_suffix(padding).filter(|_| !padding.is_empty()) {
+        value = shorter;
+    }
+    value
 }
 
 fn append_int(out: &mut Vec<u8>, column: &Column, bytes: u8, v: i128) -> Result<()> {
@@ -237,9 +244,7 @@ fn append_int(out: &mut Vec<u8>, column: &Column, bytes: u8, v: i128) -> Result<
 
 fn append_string(out: &mut Vec<u8>, kind: ColumnKind, bytes: &[u8]) -> Result<()> {
     let max = match kind {
-        ColumnKind::Char { bytes } | ColumnKind::VarChar { bytes, compressed: false } => bytes.into(),
-        // The stored value has an additional byte.
-        ColumnKind::VarChar { bytes, compressed: true } => u64::from(bytes) + 1,
+        ColumnKind::Char { bytes } | ColumnKind::VarChar { bytes, .. } => bytes.into(),
         ColumnKind::Blob { length_bytes, .. }
         | ColumnKind::Geometry { length_bytes }
         | ColumnKind::MysqlJson { length_bytes } => (1 << (8 * length_bytes)) - 1,

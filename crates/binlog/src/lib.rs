@@ -16,7 +16,7 @@
 //!    Without optional metadata a Table_map event contains neither signedness nor charsets, so callers set
 //!    [`Column::unsigned`] from their own table.
 //! 7. INET4, INET6 and UUID values are strings of 4 and 16 bytes without trailing zero bytes. CHAR and BINARY
-//!    values come without their padding and must be written without it. JSON is text.
+//!    values come without their padding and must be written without it: [`without_padding`]. JSON is text.
 //!
 //! Sources: MariaDB's documentation ("Replication protocol", "Binlog event header" and the pages about single
 //! events) and its source files `sql/log_event.h`, `sql/log_event.cc`, `sql/rpl_gtid.cc` and
@@ -51,6 +51,7 @@ pub use file::{CLOSED_MARK, FileReader, FileWriter, IN_USE_OFFSET, MAGIC};
 pub use format::{Checksum, Format, FormatDescription, POST_HEADER_LENGTHS, VERSION_BYTES, server_version};
 pub use gtid::{BinlogState, Gtid, SlavePosition};
 pub use header::{CHECKSUM_BYTES, Frame, HEADER_BYTES, Header, append, checksum_of, flags, kind};
+pub use image::without_padding;
 pub use metadata::{DefaultCharset, OptionalBlock};
 pub use query::{Query, StatusVar};
 pub use rows::{Change, Image, RowReader, Rows, Shape, append_image};

@@ -61,7 +61,7 @@ pub struct UserValue<'a> {
     pub collation: u32,
     /// A string; eight bytes of a double or an integer; precision, scale and stored form of a decimal.
     pub bytes: &'a [u8],
-    /// Bit 0: an unsigned integer. Servers before 5.5 write no such byte.
+    /// Bit 0: unsigned. MariaDB writes this byte for integers only.
     pub flags: Option<u8>,
 }
 

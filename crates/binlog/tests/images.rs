@@ -1,7 +1,9 @@
 //! Values of every type of column, in images of rows.
 
 use keel_binlog::rows::{Rows, all_columns};
-use keel_binlog::{Change, Column, ColumnBytes, ColumnKind, Image, Shape, TableMap, append_image};
+use keel_binlog::{
+    Change, Column, ColumnBytes, ColumnKind, Image, Shape, TableMap, append_image, without_padding,
+};
 use keel_value::collation::CollationId;
 use keel_value::fixed::{Fixed, FixedKind};
 use keel_value::{Date, DateTime, Decimal, SqlType, Time, TypeKind, ValueRef};
@@ -228,6 +230,20 @@ fn fixed_values_lose_the_zeros_at_their_end() {
     assert_eq!(bytes, stored);
     let zero = ValueRef::Fixed(Fixed::zero(FixedKind::Inet6));
     assert_eq!(encode(column(ColumnKind::Char { bytes: 16 }), zero).unwrap(), b"\xfe\0");
+}
+
+#[test]
+fn padding_is_removed_from_the_end() {
+    for (value, padding, expected) in [
+        (&b"a  b  "[..], &b" "[..], &b"a  b"[..]),
+        (b"\0\x01\0\0", b"\0", b"\0\x01"),
+        (b"\0a\0 \0 ", b"\0 ", b"\0a"),
+        (b"a \0 ", b"\0 ", b"a "),
+        (b"   ", b" ", b""),
+        (b"a ", b"", b"a "),
+    ] {
+        assert_eq!(without_padding(value, padding), expected);
+    }
 }
 
 #[test]
