@@ -157,8 +157,16 @@ impl Output for Vec<u8> {
         self.extend_from_slice(bytes);
     }
 
+    #[inline]
     fn put_uint(&mut self, v: u64, count: usize) {
-        self.extend_from_slice(&v.to_le_bytes()[..count]);
+        // A copy of constant length is a single store.
+        match count {
+            1 => self.push(v as u8),
+            2 => self.extend_from_slice(&(v as u16).to_le_bytes()),
+            4 => self.extend_from_slice(&(v as u32).to_le_bytes()),
+            8 => self.extend_from_slice(&v.to_le_bytes()),
+            _ => self.extend_from_slice(&v.to_le_bytes()[..count]),
+        }
     }
 
     fn put_uint_be(&mut self, v: u64, count: usize) {

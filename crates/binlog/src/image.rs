@@ -182,8 +182,19 @@ fn load_time(bytes: &[u8], digits: u8) -> Option<Time> {
 pub(crate) fn append_value(out: &mut Vec<u8>, column: &Column, value: ValueRef<'_>) -> Result<()> {
     let at = out.len();
     match (column.kind, value) {
-        (ColumnKind::Int { bytes }, ValueRef::Int(v)) => append_int(out, column, bytes, v.into())?,
-        (ColumnKind::Int { bytes }, ValueRef::UInt(v)) => append_int(out, column, bytes, v.into())?,
+        (ColumnKind::Int { bytes }, ValueRef::Int(v)) => {
+            let unused = 64 - 8 * u32::from(bytes);
+            let fits = if column.unsigned {
+                v >= 0 && v as u64 <= u64::MAX >> unused
+            } else {
+                v << unused >> unused == v
+            };
+            append_int(out, bytes, v as u64, fits)?;
+        }
+        (ColumnKind::Int { bytes }, ValueRef::UInt(v)) => {
+            let max = u64::MAX >> (64 - 8 * u32::from(bytes)) >> u32::from(!column.unsigned);
+            append_int(out, bytes, v, v <= max)?;
+        }
         (ColumnKind::Decimal { precision, scale }, ValueRef::Decimal(v)) => {
             let fits = v.scale() == scale && v.precision() <= precision.into();
             if !fits && v.fit(precision.into(), scale).1 != keel_value::decimal::Fit::Exact {
@@ -232,13 +243,11 @@ pub fn without_padding<'a>(mut value: &'a [u8], padding: &[u8]) -> &'a [u8] {
     value
 }
 
-fn append_int(out: &mut Vec<u8>, column: &Column, bytes: u8, v: i128) -> Result<()> {
-    let bits = 8 * u32::from(bytes);
-    let fits = if column.unsigned { v >> bits == 0 } else { v >> (bits - 1) == 0 || v >> (bits - 1) == -1 };
+fn append_int(out: &mut Vec<u8>, bytes: u8, v: u64, fits: bool) -> Result<()> {
     if !fits {
         return Err(Error::no_room(out.len(), "an integer"));
     }
-    out.put_uint(v as u64, bytes.into());
+    out.put_uint(v, bytes.into());
     Ok(())
 }
 
