@@ -56,18 +56,18 @@ pub struct Budget {
 /// The least that a server can work with.
 const LIMIT_MIN: u64 = 64 * MIB;
 
-/// The whole where somebody asks for so much of it: no more than there is, no less than is needed.
+/// The limit for a requested size: at most the memory of the machine, at least the minimum of a server.
 pub fn possible_limit(asked: u64) -> u64 {
     asked.min(system::memory_bytes() & !(MIB - 1)).max(LIMIT_MIN)
 }
 
-/// The whole where nobody said how much: four fifths of what there is.
+/// The default limit: four fifths of the memory.
 pub fn default_limit() -> u64 {
     (system::memory_bytes() / 5 * 4) & !(MIB - 1)
 }
 
 impl Budget {
-    /// Divides `limit`, of which the pool has `pinned` where somebody chose its size.
+    /// Divides `limit`; `pinned` is the size of the pool if a user gave it.
     pub fn of(limit: u64, pinned: Option<u64>) -> Budget {
         let least = limit / 8;
         let rest = limit.saturating_sub(BASE_BYTES);

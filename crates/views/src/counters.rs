@@ -1,6 +1,6 @@
 //! Counters of statements, bytes and connections: one row per worker, so that counting shares no cache line.
 //!
-//! Each worker writes its own row only, by a plain load and store; readers add the rows up and may see a moment's lag.
+//! Each worker writes only its own row, by a plain load and store. Readers add the rows; they may miss the latest counts.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,7 +9,7 @@ use keel_sql::ast::Xa;
 
 macro_rules! counters {
     ($($name:ident $text:literal,)*) => {
-        /// What is counted, under the name of its status variable.
+        /// A counter, under the name of its status variable.
         #[allow(missing_docs)]
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[repr(usize)]
@@ -165,7 +165,7 @@ counters! {
 }
 
 impl Counter {
-    /// Whether sessions have a count of their own.
+    /// Whether each session has this counter too.
     pub fn is_of_sessions(self) -> bool {
         use Counter::*;
         let of_server = matches!(
@@ -242,7 +242,7 @@ impl Counter {
     }
 }
 
-/// What one session has counted: only it writes, others read for `information_schema`.
+/// The counters of one session. Only the session writes them; views read them.
 pub struct SessionCounters([AtomicU64; Counter::COUNT]);
 
 impl Default for SessionCounters {
@@ -264,7 +264,7 @@ impl SessionCounters {
         self.0[counter as usize].load(Ordering::Relaxed)
     }
 
-    /// FLUSH STATUS: counts begin anew.
+    /// FLUSH STATUS: sets all counters to 0.
     pub fn clear(&self) {
         self.0.iter().for_each(|cell| cell.store(0, Ordering::Relaxed));
     }

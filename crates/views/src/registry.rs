@@ -1,7 +1,7 @@
-//! Who is connected: what SHOW PROCESSLIST shows and KILL reaches.
+//! The connections: what SHOW PROCESSLIST shows and KILL ends.
 //!
-//! Each connection shares one [`Client`] with the registry. Its owner notes what it runs under a lock of its own, which
-//! nobody else takes but readers of the process list.
+//! Each connection shares one [`Client`] with the registry. The session publishes what it runs under the client's own lock.
+//! Only readers of the process list take that lock too.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -21,35 +21,35 @@ use keel_settings::variables::SessionSettings;
 use keel_tls::Acceptor;
 use keel_tls::layer::{Established, TlsSession};
 
-/// What others see of a connection.
+/// The published state of a connection.
 pub struct Client {
     /// Connection id.
     pub id: u64,
-    /// Where it comes from, as SHOW PROCESSLIST prints it.
+    /// The client's address, as SHOW PROCESSLIST prints it.
     pub host: Arc<str>,
-    /// Ends its statement or the whole connection.
+    /// Interrupts its statement or ends the connection.
     pub interrupt: Arc<Interrupt>,
-    /// What runs, for SHOW EXPLAIN.
+    /// The running plan, for SHOW EXPLAIN.
     pub running: Arc<Running>,
-    /// What its transactions know it by.
+    /// The owner of its transactions in the engine.
     pub owner: Arc<Owner>,
     /// Tables that the running statement has open.
     pub tables: AtomicU32,
-    /// Closes its socket; none of a session of the server itself.
+    /// Closes its socket; `None` for an internal session.
     pub handle: Option<ConnHandle>,
-    /// What it does.
+    /// Its command and transaction.
     pub activity: Mutex<Activity>,
-    /// What it has counted.
+    /// Its counters.
     pub counters: SessionCounters,
     /// Its system variables.
     pub settings: Mutex<SessionSettings>,
-    /// Its TLS, once it has asked for it.
+    /// Its TLS state, once the client has requested TLS.
     pub tls: OnceLock<Arc<TlsSession>>,
     /// Its packets are compressed.
     pub compressed: AtomicBool,
 }
 
-/// What a connection does at the moment.
+/// The current command and transaction of a connection.
 pub struct Activity {
     /// Account name; `unauthenticated user` until it is known.
     pub user: Arc<str>,
@@ -57,19 +57,19 @@ pub struct Activity {
     pub account: Option<Arc<str>>,
     /// The default database.
     pub database: Option<Arc<str>>,
-    /// As SHOW PROCESSLIST names commands.
+    /// The command, as SHOW PROCESSLIST names it.
     pub command: &'static str,
-    /// Since when.
+    /// When the command began.
     pub since: Instant,
-    /// The number by which others know the command, 0 until one of them has asked.
+    /// The number of the command, assigned when a view first shows it; 0 before.
     pub number: u64,
-    /// The statement, whole up to [`TEXT_BYTES_MAX`]; empty while idle.
+    /// The first [`TEXT_BYTES_MAX`] bytes of the statement; empty while idle.
     pub text: Vec<u8>,
     /// The values of its parameters, if it was prepared and may take locks.
     pub parameters: Vec<u8>,
     /// The running statement is a transaction of its own.
     pub is_autocommit: bool,
-    /// Who runs the command; none while idle.
+    /// The fiber that runs the command; `None` while idle.
     pub fiber: Option<Fiber>,
     /// The transaction that was open when the last command ended.
     pub transaction: Option<OpenTransaction>,
@@ -77,12 +77,12 @@ pub struct Activity {
     pub history: History,
 }
 
-/// What a session says of its open transaction.
+/// The open transaction of a session.
 #[derive(Debug, Clone, Copy)]
 pub struct OpenTransaction {
-    /// Which of the session's it is.
+    /// Its number within the session.
     pub number: u64,
-    /// When the first statement began that is a part of it.
+    /// When its first statement began.
     pub began: Instant,
     /// Its isolation level.
     pub isolation: Isolation,
@@ -90,19 +90,19 @@ pub struct OpenTransaction {
     pub read_only: bool,
 }
 
-/// Most octets of a statement that the process list keeps.
+/// The maximum length of a statement in the process list, in bytes.
 pub const TEXT_BYTES_MAX: usize = 64 * 1024;
 
-/// What the process list shows of a statement.
+/// The part of a statement that the process list shows.
 pub fn shown_text(text: &[u8]) -> &[u8] {
     &text[..text.len().min(TEXT_BYTES_MAX)]
 }
 
-/// A longer buffer is given back when a statement ends.
+/// A longer buffer is freed when a statement ends.
 const TEXT_BYTES_KEPT: usize = 512;
 
 impl Activity {
-    /// A connection that has not said who it is.
+    /// A connection before authentication.
     pub fn connecting(room: Arc<history::Room>) -> Activity {
         Activity {
             user: "unauthenticated user".into(),
@@ -137,7 +137,7 @@ impl Activity {
         self.text.extend_from_slice(shown_text(text));
     }
 
-    /// The command's number, which `next` gives where it has none yet.
+    /// The number of the command; `next` assigns one if it has none.
     pub fn number(&mut self, next: impl FnOnce() -> u64) -> u64 {
         if self.number == 0 {
             self.number = next();
@@ -159,12 +159,13 @@ impl Activity {
         history::append_parameters(values, &mut self.parameters);
     }
 
-    /// When the open transaction began, or the one that the running statement is.
+    /// When the open transaction began; without one, when the running statement began.
     pub fn transaction_began(&self) -> Instant {
         self.transaction.map_or(self.since, |open| open.began)
     }
 
-    /// Notes that the command has ended, and whether a transaction is open; `is_statement` says that what ran belongs to it.
+    /// Notes the end of the command and the open transaction, if any; `is_statement` says that the command was a statement of
+    /// that transaction.
     #[inline]
     pub fn end_in(&mut self, open: Option<(u64, Isolation, bool)>, is_statement: bool) {
         match open {
@@ -201,7 +202,7 @@ impl Activity {
 }
 
 impl Client {
-    /// What its TLS has come to; none without TLS.
+    /// The certificate and the result of the handshake; `None` without TLS.
     pub fn encryption(&self) -> Option<(&Acceptor, &Established)> {
         let session = self.tls.get()?;
         Some((&session.acceptor, session.established()?))
@@ -228,7 +229,7 @@ impl Client {
         });
     }
 
-    /// Whether the connection is to end.
+    /// Whether KILL CONNECTION has ended the connection.
     pub fn is_killed(&self) -> bool {
         self.interrupt.state() == InterruptState::Connection
     }
@@ -246,7 +247,7 @@ impl Registry {
         self.clients.lock().insert(client.id, client);
     }
 
-    /// Forgets a connection.
+    /// Removes a connection.
     pub fn remove(&self, id: u64) {
         self.clients.lock().remove(&id);
     }
@@ -262,17 +263,17 @@ impl Registry {
         clients.values().find(|client| number != 0 && client.activity.lock().number == number).cloned()
     }
 
-    /// All of them, by id.
+    /// All connections, by id.
     pub fn all(&self) -> Vec<Arc<Client>> {
         self.clients.lock().values().cloned().collect()
     }
 
-    /// How many there are.
+    /// The number of connections.
     pub fn len(&self) -> usize {
         self.clients.lock().len()
     }
 
-    /// Whether nobody is connected.
+    /// Whether there are no connections.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -34,7 +34,7 @@ pub enum What {
     Option,
     /// How the accounts of a new data folder authenticate.
     Initial,
-    /// The same, for a data folder that has accounts.
+    /// As [`What::Initial`], but the data folder has accounts already.
     TooLate,
     /// Nothing that is known; `loose_` says that this is no error.
     Unknown,

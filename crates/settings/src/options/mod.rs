@@ -498,7 +498,7 @@ impl Options {
         })
     }
 
-    /// Whether somebody named a certificate or a key.
+    /// Whether a certificate or a key is named.
     pub fn names_certificate(&self) -> bool {
         !self.text("ssl_cert").is_empty() || !self.text("ssl_key").is_empty()
     }
@@ -553,7 +553,7 @@ impl Options {
         }
     }
 
-    /// Whether somebody chose the value of a variable.
+    /// Whether a value of the variable is given.
     pub fn is_set(&self, name: &str) -> bool {
         self.setting(name).is_some()
     }
@@ -581,7 +581,7 @@ impl Options {
         })
     }
 
-    /// The file that is to hold the number of this process, if somebody named one; a relative one is within the data folder.
+    /// The file for the number of the process, if one is given; a relative path is within the data folder.
     pub fn pid_file(&self) -> Option<PathBuf> {
         let name = self.setting("pid_file")?.show();
         (!name.is_empty()).then(|| self.datadir().join(name))

@@ -82,7 +82,7 @@ pub enum Argument {
     NoOption,
     /// `--name` or `--name=value`.
     Optional,
-    /// The same, by name an option without a value: those of InnoDB that are on or off.
+    /// As [`Argument::Optional`]; the manual writes it without a value: boolean options of InnoDB.
     Flag,
     /// `--name=value`.
     Required,
@@ -196,7 +196,7 @@ pub fn table() -> &'static Table {
     &TABLE
 }
 
-/// Why options of replication and clustering do nothing: a value that is given would promise copies that nobody makes.
+/// Reasons of options of replication and clustering: a given value is not shown, because it would promise copies.
 const NOT_COPIED: &[&str] =
     &["there is no replication yet", "there is no binary log yet", "there is no Galera"];
 
@@ -419,7 +419,7 @@ impl Globals {
         }
     }
 
-    /// Whether somebody chose the value.
+    /// Whether a user gave the value.
     pub fn is_chosen(&self, id: VarId) -> bool {
         self.chosen.read()[usize::from(id.0)]
     }

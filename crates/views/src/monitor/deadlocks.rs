@@ -1,7 +1,7 @@
-//! The deadlocks of late: every party, its locks, and its statements.
+//! The latest deadlocks: every party with its locks and statements.
 //!
-//! The engine describes a deadlock while all its parties wait, so nothing of them has ended yet. The last
-//! [`DEADLOCKS_MAX`] are kept in memory, fewer where they take more than [`BYTES_MAX`] octets; the oldest leave first.
+//! A deadlock is described while all its parties wait, so their locks and statements are complete. The last
+//! [`DEADLOCKS_MAX`] are kept in memory, fewer if they exceed [`BYTES_MAX`]; the oldest are removed first.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -19,9 +19,9 @@ use crate::Served;
 use crate::registry::{Activity, Client};
 use keel_logs::secrets::{hidden, hidden_values};
 
-/// Deadlocks that are kept.
+/// The maximum number of kept deadlocks.
 pub const DEADLOCKS_MAX: usize = 10_000;
-/// Octets that they take at most.
+/// The maximum size of all kept deadlocks in bytes.
 pub const BYTES_MAX: usize = 32 << 20;
 
 /// A deadlock that was found.
@@ -31,22 +31,22 @@ pub struct Deadlock {
     pub number: u64,
     /// When it was found, microseconds since 1970.
     pub at: i64,
-    /// Its parties, each waiting for the next, the last for the first; the wait of the first closed the ring.
+    /// Its parties. Each waits for the next one, the last one for the first; the wait of the first closed the cycle.
     pub parties: Box<[Party]>,
-    /// Which of them was rolled back.
+    /// The position of the party that was rolled back.
     pub victim: usize,
-    /// What texts say of it.
+    /// The amount of detail in texts.
     pub told: Told,
 }
 
-/// How much the report and the error log tell of a deadlock: `innodb_deadlock_report` at the time it was found.
+/// The amount of detail about a deadlock in the report and the error log: `innodb_deadlock_report` when it was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Told {
     /// Nothing.
     Nothing,
     /// The transactions and what they wait for.
     Waits,
-    /// Also the locks in their way.
+    /// Also the locks that block them.
     Conflicts,
 }
 
@@ -63,7 +63,7 @@ impl Told {
 /// A transaction of a deadlock.
 #[derive(Debug)]
 pub struct Party {
-    /// The session; none where nobody owned the transaction.
+    /// The session; `None` for a transaction without an owner.
     pub session: Option<Session>,
     /// Its number ([`keel_storage::TrxInfo::number`]).
     pub trx: u64,
@@ -75,27 +75,27 @@ pub struct Party {
     pub rows_changed: u64,
     /// Row locks in the lock table.
     pub row_locks: u64,
-    /// Locks in all.
+    /// The number of locks.
     pub locks: u64,
     /// Tables with locks or changes.
     pub tables: u64,
-    /// Octets that its locks take.
+    /// The size of its locks in memory.
     pub lock_bytes: u64,
     /// The lock that it waits for.
     pub waits_for: LockText,
-    /// Since when, microseconds since 1970.
+    /// When the wait began, microseconds since 1970.
     pub waits_since: i64,
-    /// Its lock for which the party before it waits.
+    /// Its lock that blocks the previous party.
     pub holds: LockText,
     /// Its statements; the last is the one that waits.
     pub statements: Box<[Statement]>,
     /// When each of them began, microseconds since 1970.
     pub begun: Box<[i64]>,
-    /// Earlier statements that were not kept.
+    /// The number of earlier statements that were not kept.
     pub lost: u64,
 }
 
-/// The deadlocks of late.
+/// The latest deadlocks.
 #[derive(Default)]
 pub struct Deadlocks {
     kept: Mutex<Kept>,
@@ -109,22 +109,22 @@ struct Kept {
 }
 
 impl Deadlocks {
-    /// All that are kept, the oldest first.
+    /// All kept deadlocks, the oldest first.
     pub fn all(&self) -> Vec<Arc<Deadlock>> {
         self.kept.lock().list.iter().cloned().collect()
     }
 
-    /// The last one.
+    /// The last deadlock.
     pub fn last(&self) -> Option<Arc<Deadlock>> {
         self.kept.lock().list.back().cloned()
     }
 
-    /// The last one that texts tell of.
+    /// The last deadlock that texts show.
     pub fn last_told(&self) -> Option<Arc<Deadlock>> {
         self.kept.lock().list.iter().rev().find(|deadlock| deadlock.is_told()).cloned()
     }
 
-    /// Octets that they take.
+    /// Its size in memory.
     pub fn bytes(&self) -> usize {
         self.kept.lock().bytes
     }
@@ -145,12 +145,12 @@ impl Deadlocks {
 }
 
 impl Deadlock {
-    /// The connection whose wait closed the ring; 0 for none.
+    /// The connection whose wait closed the cycle; 0 for none.
     pub fn finder(&self) -> u64 {
         self.parties[0].session.as_ref().map_or(0, |session| session.id)
     }
 
-    /// InnoDB's texts are about locks of tables and rows alone.
+    /// Whether texts show it: InnoDB's texts cover only locks of tables and rows.
     fn is_told(&self) -> bool {
         self.told != Told::Nothing && self.parties.iter().all(|party| party.waits_for.other_mode.is_none())
     }
@@ -227,7 +227,7 @@ fn describe(state: &Served, party: &DeadlockParty) -> Party {
     told
 }
 
-/// A session that waits for a lock which is not one of rows.
+/// Describes a session that waits for a lock other than a row lock.
 fn describe_waiter(state: &Served, party: &RingParty) -> Party {
     let text = |lock: &RingLock| LockText::of_thing(&state.database().locked_thing(lock), lock);
     let waits_since = transactions::unix_of(party.since);
@@ -274,7 +274,7 @@ impl Party {
     }
 }
 
-/// Adds who the party is and what it did.
+/// Adds the session and the statements of a party.
 fn add_story(told: &mut Party, client: &Client) {
     let activity = client.activity.lock();
     told.session = Some(Session::of(client, &activity));
@@ -285,7 +285,7 @@ fn add_story(told: &mut Party, client: &Client) {
     told.statements = statements.into();
 }
 
-/// The statement that runs.
+/// The running statement.
 pub fn running(activity: &Activity) -> Option<Statement> {
     (!activity.text.is_empty()).then(|| Statement {
         since: activity.since,

@@ -1,4 +1,4 @@
-//! What a report of the engine is made of: its counters now and at the last report, and the open transactions.
+//! The data of a report of the engine: its counters now and at the last report, and the open transactions.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use super::deadlocks::Deadlock;
 use super::transactions::{self, Open};
 use crate::Served;
 
-/// The counters when somebody last asked.
+/// The counters at the last report.
 #[derive(Default)]
 pub struct LastReport {
     at: Option<Instant>,
     status: EngineStatus,
 }
 
-/// What there is to report.
+/// The data of a report.
 pub struct Figures {
     /// Microseconds since 1970.
     pub now: i64,
@@ -24,7 +24,7 @@ pub struct Figures {
     pub seconds: f64,
     /// Counters.
     pub status: EngineStatus,
-    /// Those of the last report.
+    /// The counters at the last report.
     pub before: EngineStatus,
     /// Open transactions.
     pub open: Vec<Open>,
@@ -33,7 +33,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Takes them, and notes the counters for the next report.
+    /// Collects the data, and keeps the counters for the next report.
     pub fn take(state: &Served) -> Figures {
         let status = state.engine.status();
         let at = time::now();

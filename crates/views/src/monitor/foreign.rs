@@ -1,4 +1,4 @@
-//! The last statement that failed for a foreign key, as SHOW ENGINE INNODB STATUS tells it.
+//! The last statement that failed because of a foreign key, for SHOW ENGINE INNODB STATUS.
 
 use std::sync::Arc;
 
@@ -24,13 +24,13 @@ pub struct ForeignKeyError {
     pub code: u16,
     /// Its text.
     pub message: Box<str>,
-    /// Whose statement.
+    /// The session.
     pub session: Session,
     /// The statement, or its beginning.
     pub text: Box<[u8]>,
     /// The transaction, if it is still open and has locked or written.
     pub trx: Option<TrxInfo>,
-    /// Seconds that the transaction was old.
+    /// The age of the transaction in seconds.
     pub seconds: u64,
     /// Tables that the statement had open.
     pub tables: u64,
@@ -44,18 +44,18 @@ impl ForeignKeyError {
     }
 }
 
-/// Where the last one is kept.
+/// Keeps the last error.
 #[derive(Default)]
 pub struct LastForeignKeyError(Mutex<Option<Arc<ForeignKeyError>>>);
 
 impl LastForeignKeyError {
-    /// The last one since the start.
+    /// The last error since the start.
     pub fn get(&self) -> Option<Arc<ForeignKeyError>> {
         self.0.lock().clone()
     }
 }
 
-/// Keeps the error of the running statement of `client`, if it is one of a foreign key.
+/// Keeps the error of the running statement of `client`, if a foreign key caused it.
 pub fn note(state: &Served, client: &Client, error: &SqlError) {
     if !matches!(error.code, code::ROW_IS_REFERENCED | code::NO_REFERENCED_ROW) {
         return;

@@ -1,9 +1,9 @@
-//! The statements of a session's open transaction, for those who ask what it has done: the log of deadlocks first of all.
+//! The statements of a session's open transaction, mainly for the record of deadlocks.
 //!
-//! A statement enters when it has ended and its transaction has not; the running one is what the process list shows. Of
-//! each the first [`TEXT_BYTES_MAX`] octets are kept, of its parameters [`PARAMETERS_BYTES_MAX`]. A transaction keeps what
-//! fits into [`OWN_BYTES_MAX`] octets, its entries included, all sessions together what fits into [`Room`]; the oldest
-//! leave first, and are counted. The end of the transaction forgets all.
+//! A statement is added when it ends and its transaction stays open; the running statement is in the process list. The first
+//! [`TEXT_BYTES_MAX`] bytes of each are kept, and [`PARAMETERS_BYTES_MAX`] bytes of its parameters. A transaction keeps at
+//! most [`OWN_BYTES_MAX`] bytes with its entries, all sessions together what [`Room`] allows. The oldest statements are
+//! removed first, and counted. The end of the transaction removes all.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,20 +12,20 @@ use keel_logs::secrets::{hidden, hidden_values};
 use keel_runtime::time::Instant;
 use keel_value::{SqlType, TypeKind, Value, convert};
 
-/// Octets of a statement's text that are kept.
+/// The kept bytes of a statement's text.
 pub const TEXT_BYTES_MAX: usize = 1024;
-/// Octets of a statement's parameters that are kept, as text.
+/// The kept bytes of a statement's parameters, as text.
 pub const PARAMETERS_BYTES_MAX: usize = 256;
-/// Octets of one parameter that are kept.
+/// The kept bytes of one parameter.
 const PARAMETER_BYTES_MAX: usize = 64;
-/// Octets that the statements of one transaction take at most.
+/// The maximum size of the statements of one transaction.
 pub const OWN_BYTES_MAX: usize = 64 << 10;
-/// Octets that each session may have without asking.
+/// The bytes that each session may keep without taking from [`Room`].
 const FREE_BYTES: usize = 2 << 10;
-/// Octets beyond those, of all sessions.
+/// The bytes of [`Room`], for all sessions.
 pub const ALL_BYTES_MAX: usize = 16 << 20;
 
-/// What all sessions together may take beyond what is free.
+/// The memory that all sessions share beyond their own bytes.
 #[derive(Default)]
 pub struct Room {
     taken: AtomicUsize,
@@ -45,31 +45,31 @@ impl Room {
 /// One statement in the log.
 struct Entry {
     since: Instant,
-    /// Octets of the whole text.
+    /// The length of the whole text in bytes.
     text_len: u32,
     kept: u16,
     parameters: u16,
 }
 
-/// A statement as others see it.
+/// A copy of a statement for views.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Statement {
     /// When it began.
     pub since: Instant,
     /// The text, or its beginning.
     pub text: Box<[u8]>,
-    /// Octets of the whole text.
+    /// The length of the whole text in bytes.
     pub text_len: u64,
     /// Its parameters, if it was prepared, as SQL writes them.
     pub parameters: Box<[u8]>,
 }
 
-/// The statements of an open transaction, but for the running one.
+/// The ended statements of an open transaction.
 pub struct History {
     bytes: Vec<u8>,
     entries: Vec<Entry>,
     lost: u64,
-    /// Octets that it may take.
+    /// The bytes that it may keep.
     allowed: usize,
     room: Arc<Room>,
 }
@@ -113,7 +113,7 @@ impl History {
         self.bytes.len() + self.entries.len() * size_of::<Entry>()
     }
 
-    /// Takes more, twice as much each time, or lets the older half go.
+    /// Doubles the bytes that it may keep, or removes the older half of the statements.
     #[cold]
     fn make_room(&mut self, need: usize) {
         while self.taken() + need > self.allowed {
@@ -133,7 +133,7 @@ impl History {
         }
     }
 
-    /// Forgets all: the transaction has ended.
+    /// Removes all statements at the end of the transaction.
     #[inline]
     pub fn clear(&mut self) {
         if self.entries.is_empty() {
@@ -155,12 +155,12 @@ impl History {
         self.entries = Vec::new();
     }
 
-    /// Statements that were let go.
+    /// The number of removed statements.
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// Those that are kept, the oldest first.
+    /// The kept statements, the oldest first.
     pub fn statements(&self) -> impl Iterator<Item = Statement> {
         let mut rest = self.bytes.as_slice();
         self.entries.iter().map(move |entry| {

@@ -1,8 +1,8 @@
-//! The engine as its users look at it: open transactions, who waits for whom, deadlocks with their story, and the report of
+//! The state of the engine: open transactions, lock waits, deadlocks with the statements of all parties, and the report of
 //! SHOW ENGINE INNODB STATUS.
 //!
-//! What sessions must note for it while they work is in [`history`] and in [`crate::registry::Activity`], and is little;
-//! all else is made when somebody asks, or when a deadlock is found.
+//! Sessions publish a little for it while they work: [`history`] and [`crate::registry::Activity`]. The rest is computed when
+//! a view is read or a deadlock is found.
 
 pub mod deadlocks;
 pub mod figures;

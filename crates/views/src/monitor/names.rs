@@ -1,4 +1,4 @@
-//! Locks in the words of SQL: table, index, mode and the values of the key that is locked.
+//! Describes locks in terms of SQL: table, index, mode and the values of the locked key.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -14,23 +14,23 @@ use parking_lot::Mutex;
 
 use crate::Served;
 
-/// Most trees whose names are remembered.
+/// The maximum number of cached names.
 const NAMES_MAX: usize = 4096;
-/// Octets of a key's values that are told.
+/// The maximum length of the shown values of a key, in bytes.
 const DATA_BYTES_MAX: usize = 512;
-/// Octets of one value.
+/// The maximum length of one value, in bytes.
 const VALUE_BYTES_MAX: usize = 128;
 
-/// The table of a tree, and the position of its index if it is not the tree of the rows.
+/// The table and index that a tree belongs to.
 #[derive(Clone)]
-pub struct Place {
+pub struct TreeOwner {
     /// The table.
     pub table: Arc<TableDef>,
-    /// Position of the index; none for a hidden row number.
+    /// Position of the index; `None` for rows whose key is the hidden row number.
     pub index: Option<usize>,
 }
 
-/// What trees are called, as far as somebody has asked.
+/// A cache of the owners of trees.
 #[derive(Default)]
 pub struct Names {
     known: Mutex<Known>,
@@ -38,36 +38,36 @@ pub struct Names {
 
 #[derive(Default)]
 struct Known {
-    /// The catalog's version.
+    /// The version of the catalog that the cache belongs to.
     version: u64,
-    places: HashMap<TreeId, Place>,
+    owners: HashMap<TreeId, TreeOwner>,
 }
 
 impl Names {
-    /// Where a tree belongs; none for those of the engine itself and of tables that are gone.
-    pub fn place(&self, state: &Served, tree: TreeId) -> Option<Place> {
+    /// The owner of a tree; `None` for trees of the engine itself and of dropped tables.
+    pub fn owner(&self, state: &Served, tree: TreeId) -> Option<TreeOwner> {
         let catalog = state.database().catalog();
         let mut known = self.known.lock();
-        if known.version != catalog.version || known.places.len() >= NAMES_MAX {
-            *known = Known { version: catalog.version, places: HashMap::new() };
+        if known.version != catalog.version || known.owners.len() >= NAMES_MAX {
+            *known = Known { version: catalog.version, owners: HashMap::new() };
         }
-        if let Some(place) = known.places.get(&tree) {
-            return Some(place.clone());
+        if let Some(owner) = known.owners.get(&tree) {
+            return Some(owner.clone());
         }
         let tables = catalog.schemas().flat_map(|schema| schema.tables().into_iter().cloned());
-        let place = tables.into_iter().find_map(|table| place_in(&table, tree))?;
-        known.places.insert(tree, place.clone());
-        Some(place)
+        let owner = tables.into_iter().find_map(|table| owner_in(&table, tree))?;
+        known.owners.insert(tree, owner.clone());
+        Some(owner)
     }
 }
 
-fn place_in(table: &Arc<TableDef>, tree: TreeId) -> Option<Place> {
+fn owner_in(table: &Arc<TableDef>, tree: TreeId) -> Option<TreeOwner> {
     let index = table.indexes.iter().position(|index| index.tree_id == tree);
-    (index.is_some() || table.tree_id == tree).then(|| Place { table: table.clone(), index })
+    (index.is_some() || table.tree_id == tree).then(|| TreeOwner { table: table.clone(), index })
 }
 
-impl Place {
-    /// The index, with rows of no key under the name that InnoDB gives it.
+impl TreeOwner {
+    /// The name of the index; InnoDB's name for rows without a key.
     pub fn index_name(&self) -> &str {
         self.index.map_or("GEN_CLUST_INDEX", |index| &self.table.indexes[index].name)
     }
@@ -87,46 +87,46 @@ pub fn quoted(table: &TableDef) -> String {
     format!("`{}`.`{}`", table.schema.replace('`', "``"), table.name.replace('`', "``"))
 }
 
-/// A lock in words.
+/// The description of a lock.
 #[derive(Debug, Clone)]
 pub struct LockText {
-    /// `` `schema`.`table` ``, or the tree where it has none.
+    /// `` `schema`.`table` ``, or the number of the tree if it has no owner.
     pub table: Box<str>,
     /// The index.
     pub index: Box<str>,
     /// The tree.
     pub tree: u32,
-    /// What it is on.
+    /// The kind of its object.
     pub kind: LockKind,
     /// Its strength.
     pub mode: LockMode,
-    /// Whether it is waited for, and so not held.
+    /// Whether the transaction waits for it.
     pub waits: bool,
-    /// The values of the key; of a gap those of its upper end.
+    /// The values of the key; for a gap, those of its upper end.
     pub data: Box<str>,
-    /// The octets of each column of the key, if it has any.
+    /// The bytes of each column of the key, if it has any.
     pub fields: Box<[Box<[u8]>]>,
     /// The mode of a lock that is not on rows.
     pub other_mode: Option<&'static str>,
 }
 
-/// What stands for the end of an index.
+/// The name of the end of an index.
 pub const SUPREMUM: &str = "supremum pseudo-record";
 
 impl LockText {
-    /// Puts a lock into words. Waits for a page where keys do not give back the values they were made of.
+    /// Describes a row lock. If the key does not contain its values, this reads the row and may wait for a page.
     pub fn of(state: &Served, lock: &LockInfo) -> LockText {
-        let place = state.names.place(state, lock.tree);
-        let (data, fields) = match &place {
+        let owner = state.names.owner(state, lock.tree);
+        let (data, fields) = match &owner {
             _ if lock.kind == LockKind::Counter => (String::new(), Vec::new()),
             _ if lock.key.is_empty() => (SUPREMUM.to_string(), Vec::new()),
-            Some(place) => key_text(state, place, &lock.key),
+            Some(owner) => key_text(state, owner, &lock.key),
             None => (hex(&lock.key), vec![lock.key.clone()]),
         };
-        let table = place.as_ref().map_or_else(|| format!("tree {}", lock.tree), Place::table_name);
+        let table = owner.as_ref().map_or_else(|| format!("tree {}", lock.tree), TreeOwner::table_name);
         LockText {
             table: table.into(),
-            index: place.as_ref().map_or("", Place::index_name).into(),
+            index: owner.as_ref().map_or("", TreeOwner::index_name).into(),
             tree: lock.tree.0,
             kind: lock.kind,
             mode: lock.mode,
@@ -140,7 +140,7 @@ impl LockText {
         }
     }
 
-    /// The same for a table's metadata lock, a name of GET_LOCK() and the global read lock.
+    /// Describes a table's metadata lock, a lock of GET_LOCK() or the global read lock.
     pub fn of_thing(thing: &LockedThing, lock: &RingLock) -> LockText {
         let (table, data) = match thing {
             LockedThing::Table(table) => (quoted(table), String::new()),
@@ -162,7 +162,7 @@ impl LockText {
         }
     }
 
-    /// The mode as INNODB_LOCKS has it.
+    /// The mode, as INNODB_LOCKS shows it.
     pub fn mode_word(&self) -> &'static str {
         match (self.mode, self.kind) {
             (_, LockKind::Counter) => "AUTO_INC",
@@ -173,7 +173,7 @@ impl LockText {
         }
     }
 
-    /// The mode with all that is to say about it.
+    /// The mode with its flags, as the report shows it.
     pub fn whole_mode(&self) -> &'static str {
         if let Some(mode) = self.other_mode {
             return mode;
@@ -191,14 +191,14 @@ impl LockText {
         }
     }
 
-    /// Octets that it takes.
+    /// Its size in memory.
     pub fn bytes(&self) -> usize {
         let fields: usize = self.fields.iter().map(|field| field.len() + size_of::<Box<[u8]>>()).sum();
         size_of::<LockText>() + self.table.len() + self.index.len() + self.data.len() + fields
     }
 }
 
-/// Octets as SQL writes them.
+/// Bytes as an SQL literal.
 pub fn hex(octets: &[u8]) -> String {
     let mut text = String::from("0x");
     for octet in octets.iter().take(VALUE_BYTES_MAX) {
@@ -208,13 +208,13 @@ pub fn hex(octets: &[u8]) -> String {
     text
 }
 
-/// The values of a key, and the octets of its columns.
-fn key_text(state: &Served, place: &Place, key: &[u8]) -> (String, Vec<Vec<u8>>) {
-    let table = &place.table;
+/// The values of a key, and the bytes of its columns.
+fn key_text(state: &Served, owner: &TreeOwner, key: &[u8]) -> (String, Vec<Vec<u8>>) {
+    let table = &owner.table;
     let clustered = table.clustered_index();
     // An entry of a secondary index ends in the clustered key; of that, no column twice.
-    let own = place.index();
-    let is_clustered = place.index.is_none() || place.index == table.clustered;
+    let own = owner.index();
+    let is_clustered = owner.index.is_none() || owner.index == table.clustered;
     let behind = if is_clustered { None } else { clustered };
     let parts = own.into_iter().chain(behind).flat_map(|index| index.encoders.iter().zip(&index.parts));
     let mut stored: Option<Option<Vec<u8>>> = None;
@@ -238,8 +238,8 @@ fn key_text(state: &Served, place: &Place, key: &[u8]) -> (String, Vec<Vec<u8>>)
         match encoder.decode(field) {
             Some((value, _)) => append_value(&mut text, value.as_ref(), &encoder.ty),
             None => {
-                let row = stored.get_or_insert_with(|| peek(state, place, key));
-                append_stored(&mut text, place, (key, row.as_deref()), part.column, field);
+                let row = stored.get_or_insert_with(|| peek(state, owner, key));
+                append_stored(&mut text, owner, (key, row.as_deref()), part.column, field);
             }
         }
     }
@@ -253,28 +253,28 @@ fn key_text(state: &Served, place: &Place, key: &[u8]) -> (String, Vec<Vec<u8>>)
 }
 
 /// The row or entry of a key.
-fn peek(state: &Served, place: &Place, key: &[u8]) -> Option<Vec<u8>> {
-    let tree = match place.index() {
+fn peek(state: &Served, owner: &TreeOwner, key: &[u8]) -> Option<Vec<u8>> {
+    let tree = match owner.index() {
         Some(index) => index.entries(),
-        None => place.table.rows(),
+        None => owner.table.rows(),
     };
-    // What cannot be read is shown by the octets of its key.
+    // If the row cannot be read, the bytes of its key are shown.
     state.engine.peek(tree, key).ok().flatten()
 }
 
 /// A column whose key does not give its value back, from the row.
 fn append_stored(
     text: &mut String,
-    place: &Place,
+    owner: &TreeOwner,
     (key, row): (&[u8], Option<&[u8]>),
     column: usize,
     field: &[u8],
 ) {
     let known = row
-        .zip(place.index())
+        .zip(owner.index())
         .and_then(|(row, index)| index.entry.holds(column).then(|| index.entry.get(column, key, row)));
     match known {
-        Some(value) => append_value(text, value, &place.table.columns[column].ty),
+        Some(value) => append_value(text, value, &owner.table.columns[column].ty),
         None => text.push_str(&hex(field)),
     }
 }

@@ -1,4 +1,4 @@
-//! The open transactions: what the engine knows of each, with the session that has it.
+//! The open transactions: the data of the engine with the session that owns each.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,10 +14,10 @@ use crate::registry::{Activity, Client};
 use crate::show::admin::state_of;
 use keel_logs::secrets::hidden;
 
-/// Most transactions that nobody owns which are shown.
+/// The maximum number of shown transactions without an owner.
 const ORPHANS_MAX: usize = 1000;
 
-/// Who has a transaction.
+/// The session that owns a transaction.
 #[derive(Debug, Clone)]
 pub struct Session {
     /// Connection id.
@@ -26,16 +26,16 @@ pub struct Session {
     pub query: u64,
     /// Account name.
     pub user: Arc<str>,
-    /// Where it comes from.
+    /// The client's address.
     pub host: Arc<str>,
     /// The default database.
     pub database: Option<Arc<str>>,
-    /// What it does, as the process list says.
+    /// Its state, as the process list shows it.
     pub state: &'static str,
 }
 
 impl Session {
-    /// What there is to say of a connection now.
+    /// The current data of a connection.
     pub fn of(client: &Client, activity: &Activity) -> Session {
         Session {
             id: client.id,
@@ -47,7 +47,7 @@ impl Session {
         }
     }
 
-    /// Octets of its names.
+    /// The size of its names in bytes.
     pub fn bytes(&self) -> usize {
         self.user.len() + self.host.len() + self.database.as_ref().map_or(0, |name| name.len())
     }
@@ -55,7 +55,7 @@ impl Session {
 
 /// An open transaction.
 pub struct Open {
-    /// Who has it; none where recovery or a lost session left it.
+    /// Its session; `None` after recovery or the loss of the session.
     pub session: Option<Session>,
     /// The connection itself.
     pub client: Option<Arc<Client>>,
@@ -78,12 +78,12 @@ pub struct Open {
 }
 
 impl Open {
-    /// As INNODB_TRX numbers it: 0 where it has neither locked nor written.
+    /// Its number in INNODB_TRX: 0 if it has neither locked nor written.
     pub fn number(&self) -> u64 {
         self.locking.as_ref().map_or(0, |trx| trx.number)
     }
 
-    /// As INNODB_TRX names it.
+    /// Its name in INNODB_TRX.
     pub fn state(&self) -> &'static str {
         match &self.locking {
             Some(trx) if trx.rolling_back => "ROLLING BACK",
@@ -93,7 +93,7 @@ impl Open {
     }
 }
 
-/// Octets of a running statement that are shown.
+/// The maximum length of a shown statement, in bytes.
 const SHOWN_MAX: usize = 4096;
 
 /// The session that has a transaction.
@@ -102,21 +102,21 @@ pub fn client_of(trx: &TrxInfo) -> Option<Arc<Client>> {
     who.downcast::<Client>().ok()
 }
 
-/// A moment as microseconds since 1970.
+/// A time as microseconds since 1970.
 pub fn unix_of(moment: Instant) -> i64 {
     time::unix_micros() - moment.elapsed().as_micros() as i64
 }
 
-/// How many tables those trees are of.
+/// The number of tables that own the trees.
 pub fn table_count(state: &Served, trees: &[TreeId]) -> u64 {
     let mut tables: Vec<u64> =
-        trees.iter().filter_map(|tree| state.names.place(state, *tree)).map(|place| place.table.id).collect();
+        trees.iter().filter_map(|tree| state.names.owner(state, *tree)).map(|owner| owner.table.id).collect();
     tables.sort_unstable();
     tables.dedup();
     tables.len() as u64
 }
 
-/// All open transactions, the newest connection first, then those that nobody owns.
+/// All open transactions: the newest connection first, transactions without an owner last.
 pub fn open(state: &Served) -> Vec<Open> {
     let clients = state.registry.all();
     let mut found: Vec<Open> =
@@ -136,7 +136,7 @@ pub fn open(state: &Served) -> Vec<Open> {
     found
 }
 
-/// The transaction of a connection that has locked, written or taken a snapshot.
+/// The transaction of a connection, if it has locked, written or taken a snapshot.
 pub fn of_client(engine: &Engine, client: Arc<Client>) -> Option<Open> {
     let is_reading = client.owner.is_reading();
     let locking = engine.transaction_of(&client.owner);
@@ -172,7 +172,7 @@ fn isolation_of(name: &str) -> Isolation {
     }
 }
 
-/// A level as INNODB_TRX names it.
+/// The name of a level in INNODB_TRX.
 pub fn isolation_name(isolation: Isolation) -> &'static str {
     match isolation {
         Isolation::ReadUncommitted => "READ UNCOMMITTED",

@@ -12,7 +12,7 @@ use super::{RowMaker, View, constraints, number, pages, second, text};
 use crate::monitor::figures::{file_syncs, file_writes};
 use crate::monitor::transactions::unix_of;
 
-/// Octets of a page.
+/// The size of a page in bytes.
 const PAGE_BYTES: u64 = 16 << 10;
 
 /// Makes the rows of one of these tables; those about what this engine does not have stay empty.

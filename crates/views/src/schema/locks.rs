@@ -1,7 +1,7 @@
 //! INNODB_TRX, INNODB_LOCKS, INNODB_LOCK_WAITS as MariaDB has them, and the statements of open transactions.
 //!
 //! Locks belong to keys, not to pages: the page and place of a record are NULL, a lock's name ends in a number made of its
-//! key. As in MariaDB, only locks that somebody waits for, and those waits, are shown.
+//! key. As in MariaDB, only waits and the locks that block them are shown.
 
 use hashbrown::HashSet;
 use keel_storage::{LockInfo, LockKind, LockWait};
@@ -13,7 +13,7 @@ use crate::monitor::history::Statement;
 use crate::monitor::names::LockText;
 use crate::monitor::transactions::{self, Open, isolation_name, unix_of};
 
-/// Most locks and waits that are shown at once.
+/// The maximum number of shown locks and waits.
 const LOCKS_MAX: usize = 10_000;
 
 /// Characters of the statement in INNODB_TRX.
@@ -94,7 +94,7 @@ fn lock_id(lock: &LockInfo) -> String {
     format!("{}:{}:{}", lock.owner, lock.tree, keel_base::checksum::crc32c(&lock.key))
 }
 
-/// Who waits, and for whom.
+/// The waiting transactions and those that block them.
 fn waits(view: &View<'_>) -> Vec<LockWait> {
     let mut found = Vec::new();
     let mut count = 0;

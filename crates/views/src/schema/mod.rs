@@ -1,8 +1,9 @@
-//! `information_schema`: its tables' columns as MariaDB 10.11 has them, and their rows at the moment they are asked for.
+//! `information_schema`: the tables and columns of MariaDB 10.11, with rows that are computed when a table is read.
 //!
 //! `columns.tsv` lists every table with its columns. Rows are made by [`objects`] (databases, tables, columns, keys),
 //! [`server`] (character sets, variables, status, processes), [`locks`] (transactions and waits), [`deadlocks`], [`pages`]
-//! (the buffer pool), and [`engine`] (the rest of InnoDB's tables); a table that none of them knows is empty. SHOW is built on the same rows (crate::show).
+//! (the buffer pool), and [`engine`] (the rest of InnoDB's tables); a table that none of them knows is empty.
+//! SHOW uses the same rows ([`crate::show`]).
 
 pub mod accounts;
 mod constraints;
@@ -40,24 +41,24 @@ pub const SCHEMAS: &[&str] = &["information_schema", "performance_schema", "sys"
 /// The collation of all text here.
 const COLLATION: CollationId = CollationId::UTF8MB3_GENERAL_CI;
 
-/// Who asks.
+/// The session that reads a view, and what the server shows.
 pub struct View<'a> {
     /// What the server shows.
     pub served: &'a Served,
-    /// The session that asks.
+    /// The session that reads.
     pub session: &'a Session,
 }
 
-/// What of a table is wanted; whoever makes rows may leave others out, and need not.
+/// The rows and columns of a table that are needed. Rows outside may be omitted; the caller filters again.
 #[derive(Clone, Copy, Default)]
 pub struct Wanted<'a> {
     /// Objects of this database only.
     pub schema: Option<&'a str>,
-    /// Objects that belong to this table only.
+    /// Objects of this table only.
     pub table: Option<&'a str>,
     /// This table alone, which is a temporary one of the session's.
     pub own: Option<&'a Arc<TableDef>>,
-    /// Marks of the columns that are read; none where all of them are.
+    /// Marks of the columns that are read; `None` means all.
     pub read: Option<&'a [bool]>,
 }
 
@@ -105,7 +106,7 @@ impl<'a> Wanted<'a> {
 static TABLES: LazyLock<BTreeMap<String, Arc<TableDef>>> =
     LazyLock::new(|| read_tables(include_str!("columns.tsv")));
 
-/// The database that holds MariaDB's own tables; those of accounts are made up here and cannot be written.
+/// The database of MariaDB's own tables. The tables of accounts are virtual and read-only.
 pub const MYSQL: &str = "mysql";
 
 fn read_tables(text: &'static str) -> BTreeMap<String, Arc<TableDef>> {
@@ -200,7 +201,7 @@ pub fn tables() -> impl Iterator<Item = &'static Arc<TableDef>> {
     TABLES.values().filter(|t| !HIDDEN.contains(&&*t.name))
 }
 
-/// Whether only those may read a table who have PROCESS.
+/// Whether a table needs the privilege PROCESS.
 fn is_guarded(name: &str) -> bool {
     (name.starts_with("INNODB_") || name.starts_with("KEEL_"))
         && !["KEEL_MEMORY", "KEEL_SETTINGS"].contains(&name)
@@ -257,7 +258,7 @@ pub fn rows(view: &View<'_>, table: &TableDef, wanted: Wanted<'_>) -> SqlResult<
     Ok(maker.rows)
 }
 
-/// Makes rows by column names; what is not said is NULL, or empty where the column has no NULL.
+/// Makes rows from values by column name. Other columns are NULL, or empty if the column is not nullable.
 pub struct RowMaker<'a> {
     table: &'a TableDef,
     /// The session's zone: moments are stored without one.
@@ -299,7 +300,7 @@ impl<'a> RowMaker<'a> {
         wanted.reads_any(self.table, are_meant)
     }
 
-    /// Says more of the last row.
+    /// Sets further columns of the last row.
     pub fn also(&mut self, name: &str, value: Value) {
         let place = self.table.column_index(name);
         let place = place.unwrap_or_else(|| panic!("no column {name} in {}", self.table.name));
@@ -372,7 +373,7 @@ pub fn moment(view: &View<'_>, unix_micros: i64) -> Value {
     Value::DateTime(keel_value::convert::timestamp_to_local(utc, &*view.session.vars.time_zone))
 }
 
-/// The same to the second.
+/// A time in the session's zone, without the fraction of the second.
 pub fn second(view: &View<'_>, unix_micros: i64) -> Value {
     moment(view, unix_micros - unix_micros.rem_euclid(1_000_000))
 }

@@ -17,7 +17,7 @@ use super::{
     views, yes_no,
 };
 
-/// Octets of a page.
+/// The size of a page in bytes.
 const PAGE_BYTES: u64 = 16 * 1024;
 
 /// Makes the rows of one of these tables.
@@ -208,12 +208,12 @@ fn unparted_row(view: &View<'_>, rows: &mut RowMaker<'_>, table: &TableDef) {
     ]);
 }
 
-/// Octets of each of so many rows.
+/// The average length of a row in bytes.
 fn mean(bytes: u64, rows: u64) -> Value {
     number(bytes.checked_div(rows).unwrap_or(0))
 }
 
-/// Rows, about, and octets of a table.
+/// The estimated number of rows and the size of a table in bytes.
 struct Sizes {
     /// The error of a table that cannot be read: its row tells it, the others are as good as ever.
     rows: SqlResult<u64>,
@@ -401,7 +401,7 @@ pub(super) fn column_row(
     let data_type = name.split(['(', ' ']).next().unwrap_or(&name).to_string();
     let is_text = ty.is_text();
     let has_length = ty.is_string() || ty.has_members();
-    // What a client is told of the length of a long text here is less than it may hold.
+    // MariaDB reports a shorter length here than the column can store.
     let is_long = table.is_virtual() && ty.kind == TypeKind::LongText;
     let characters = match () {
         () if is_long => u64::from(u32::MAX),

@@ -117,7 +117,7 @@ pub fn fill(view: &View<'_>, wanted: Wanted<'_>, rows: &mut RowMaker<'_>) -> Sql
     Ok(())
 }
 
-/// The row of a view of the server's own; of `sys` nothing is told.
+/// The row of a built-in view; `sys` has none.
 fn system_view(rows: &mut RowMaker<'_>, own: &super::system::SystemTable) {
     let table = &own.table;
     let of_accounts = *table.schema == *super::MYSQL;

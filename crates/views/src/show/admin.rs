@@ -54,7 +54,7 @@ pub const PLUGINS: &[(&str, &str)] = &[
     ("License", "PLUGIN_LICENSE"),
 ];
 
-/// What is no table of `information_schema`, or not under its own names.
+/// The SHOWs that are not a table of `information_schema`.
 pub fn rows(caller: &mut Caller<'_>, what: &ShowKind) -> SqlResult<Rows> {
     match what {
         ShowKind::Variables(scope) => Ok(variables(caller, *scope)),
@@ -205,7 +205,7 @@ const INFO_CHARS: usize = 100;
 pub fn processlist(caller: &Caller<'_>, full: bool) -> Rows {
     let packet = caller.session.vars.max_allowed_packet;
     let info = match full {
-        // Three octets for each character, as in MariaDB.
+        // Three bytes for each character, as in MariaDB.
         true => SqlType::new(TypeKind::LongText).with_length((packet * 3).min(u64::from(u32::MAX)) as u32),
         false => varchar(INFO_CHARS as u32),
     };
@@ -261,11 +261,11 @@ fn warnings(caller: &Caller<'_>, limit: Option<ShowLimit>, errors_only: bool) ->
     Rows::plain(columns, rows.collect())
 }
 
-/// Lengths of a branch's name in XA RECOVER, as octets and as SQL.
+/// Lengths of a branch's name in XA RECOVER, as bytes and as SQL.
 const XID_LENGTH: u32 = 128;
 const XID_SQL_LENGTH: u32 = 285;
 
-/// XA RECOVER: names as octets, or as SQL writes them.
+/// XA RECOVER: names as bytes, or as SQL.
 pub fn xa_recover(branches: &[PreparedBranch], sql: bool) -> Rows {
     let int = || integer(TypeKind::BigInt, 11);
     let data = match sql {
@@ -412,7 +412,6 @@ fn replica_status(all: bool) -> Rows {
     empty(&shown.iter().map(column).collect::<Vec<_>>())
 }
 
-/// SHOW ENGINE.
 /// Engines of MariaDB that SHOW ENGINE can name.
 const OTHER_ENGINES: &[&str] =
     &["Aria", "CSV", "HEAP", "MEMORY", "MERGE", "MRG_MyISAM", "MyISAM", "PERFORMANCE_SCHEMA", "SEQUENCE"];

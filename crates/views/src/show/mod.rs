@@ -286,7 +286,7 @@ pub fn like(mut rows: Rows, what: &ShowKind, pattern: &[u8]) -> Rows {
     }
 }
 
-/// The database that a statement means.
+/// The named database, or the default one.
 pub fn database_of(caller: &Caller<'_>, named: Option<&str>) -> SqlResult<String> {
     match named {
         Some(name) => Ok(name.to_string()),
@@ -294,7 +294,7 @@ pub fn database_of(caller: &Caller<'_>, named: Option<&str>) -> SqlResult<String
     }
 }
 
-/// What is not there yet.
+/// Error 1235 of a SHOW.
 pub fn unsupported(what: &str) -> SqlError {
     errors::not_supported_yet(format_args!("SHOW {what}"))
 }

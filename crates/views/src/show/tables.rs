@@ -198,9 +198,9 @@ pub fn table_status(caller: &Caller<'_>, db: Option<&str>) -> SqlResult<Rows> {
     Rows::of_table(caller, schema::table("TABLES"), wanted, TABLE_STATUS)
 }
 
-/// What statements about a table's columns are called where they are denied.
+/// The command of error 1142 for statements about the columns of a table.
 const SELECT: &str = "SELECT";
-/// The same of its definition; privileges on single columns are not enough.
+/// The command of error 1142 for statements about the definition; privileges on single columns do not suffice.
 const SHOW: &str = "SHOW";
 
 /// The table of a name, or 1146; 1142 to who may not see it.
