@@ -40,7 +40,7 @@ const WATCH_INTERVAL: Duration = Duration::from_millis(50);
 fn main() -> ExitCode {
     let cli = Cli::parse();
     if cli.version {
-        say!("keel {} (MariaDB {})", env!("CARGO_PKG_VERSION"), keel_server::state::VERSION);
+        say!("keel {} (MariaDB {})", env!("CARGO_PKG_VERSION"), keel_server::VERSION);
         return ExitCode::SUCCESS;
     }
     match cli.command {
@@ -176,7 +176,7 @@ fn wait(server: &Server, asked: &AtomicBool) -> Ended {
 
 /// Logs the addresses and how to connect.
 fn announce(server: &Server, runtime: &Runtime) {
-    console::note(format_args!("ready, MariaDB {}, {}", keel_server::state::VERSION, runtime.reactor_name()));
+    console::note(format_args!("ready, MariaDB {}, {}", keel_server::VERSION, runtime.reactor_name()));
     for address in server.addresses() {
         let listening = start::shown(address);
         match server.client_command(address) {

@@ -1,4 +1,4 @@
-//! One connection's state without its socket: what statements of the server itself (SET, SHOW, USE, KILL) work on.
+//! The state of a connection without its socket. The statements that the server executes itself (SET, SHOW, USE, KILL) use it.
 
 use std::sync::Arc;
 
@@ -96,7 +96,7 @@ impl Core {
         self.admit(text.len() as u64 / share, || tree_bytes(text) / share)
     }
 
-    /// The same for rows of parameters in a packet that become a tree.
+    /// Waits for room for rows of parameters in a packet that become a tree.
     pub fn admit_rows(&mut self, cells: usize, packet_bytes: usize) -> SqlResult<()> {
         let needed = cells as u64 * CELL_BYTES + packet_bytes as u64;
         match needed / budget::TEXT_FACTOR {
@@ -105,7 +105,7 @@ impl Core {
         }
     }
 
-    /// Waits for room for so many octets of text, whose tree takes `needed`.
+    /// Waits for room for `bytes` of text, whose tree takes `needed`.
     fn admit(&mut self, bytes: u64, needed: impl FnOnce() -> u64) -> SqlResult<()> {
         let most = self.state.budget().limit / 2;
         if bytes * budget::TEXT_FACTOR > most {
@@ -167,7 +167,7 @@ impl Core {
         }
     }
 
-    /// The same for a system variable that has changed.
+    /// Notes a changed system variable for the next OK packet.
     pub fn track_variable(&mut self, name: &str, value: &str) {
         let tracked = self.setting("session_track_system_variables");
         let names = |name: &str| tracked.as_text().split(',').any(|t| t.trim().eq_ignore_ascii_case(name));
@@ -176,7 +176,7 @@ impl Core {
         }
     }
 
-    /// The same for the session's state as a whole.
+    /// Notes for the next OK packet that the state of the session has changed.
     pub fn track_state(&mut self) {
         if self.setting("session_track_state_change").is_on() {
             self.track(StateChange::Changed);

@@ -1,4 +1,5 @@
-//! The keeper of the server's memory: it gives each consumer its bound of the [`Budget`](keel_settings::budget::Budget) and resizes the buffer pool.
+//! The keeper of memory: it gives each consumer its bound of the [`Budget`](keel_settings::budget::Budget) and resizes the
+//! buffer pool.
 //!
 //! A server with few connections and small sorts uses less than its bounds allow. The [`Keeper`] observes the memory of the
 //! process and lends a full pool what the others leave unused, except a reserve that they can take at once; when they use
@@ -73,9 +74,9 @@ impl Keeper {
         }
     }
 
-    /// Takes from the pool what the process has beyond the whole, or gives it what nobody else uses.
+    /// Shrinks the pool if the process exceeds the limit, or grows it by unused memory.
     fn balance(&self, state: &ServerState, used: u64, calm_since: &mut time::Instant) {
-        // While somebody chooses, the size is not the keeper's.
+        // A SET is changing the size.
         let Some(_sizing) = self.sizing.try_lock() else { return };
         if state.memory.is_pinned() {
             return;

@@ -1,4 +1,4 @@
-//! What statements of the server itself ask for: SHOW, SET GLOBAL, FLUSH, KILL.
+//! The privileges of the statements that the server executes itself: SHOW, SET GLOBAL, FLUSH, KILL.
 
 use std::sync::Arc;
 

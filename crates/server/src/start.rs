@@ -1,6 +1,6 @@
 //! Starting and stopping: data folder, engine, databases, sockets; and in reverse.
 //!
-//! The data folder is made, locked and checked first: see [`crate::folder`].
+//! The data folder is made, locked and checked first: see `folder.rs`.
 
 use std::fmt;
 use std::io;
@@ -79,7 +79,7 @@ pub enum StartError {
         /// Why.
         source: io::Error,
     },
-    /// Nobody can listen there.
+    /// The address cannot be listened on.
     Listen {
         /// Where.
         address: String,
@@ -162,7 +162,7 @@ pub fn start(options: Options, runtime: &Runtime) -> Result<Server, StartError> 
     })
 }
 
-/// The same from a fiber, real or simulated.
+/// Starts a server from a fiber, real or simulated.
 pub fn start_on_fiber(mut options: Options) -> Result<Server, StartError> {
     let addresses = options.addresses().map_err(StartError::Option)?;
     let folder = options.datadir();
@@ -498,7 +498,7 @@ impl Server {
         &self.addresses
     }
 
-    /// What whoever started it should know.
+    /// Notes for the user who started it.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }

@@ -31,7 +31,7 @@ pub struct ServerState {
     pub keeper: Keeper,
     /// Statements with a time limit.
     pub timeouts: Arc<Timeouts>,
-    /// Raised when somebody asks the server to stop.
+    /// Raised by a request to stop the server.
     pub stop_requested: Event,
     /// Memory for the statements of open transactions.
     pub histories: Arc<history::Room>,

@@ -1,6 +1,6 @@
-//! Statements that the server answers itself: SET, USE, SHOW, KILL, FLUSH, PREPARE, accounts, LOCK TABLES.
+//! Statements that the server executes itself: SET, USE, SHOW, KILL, FLUSH, PREPARE, accounts, LOCK TABLES.
 //!
-//! The executor knows nothing of them. What they give is an [`Outcome`], which the session turns into packets.
+//! The executor does not know them. Their result is an [`Outcome`], which the session encodes as packets.
 
 use std::sync::Arc;
 
@@ -621,7 +621,7 @@ pub fn refresh(core: &mut Core, what: u8) -> SqlResult<()> {
     if what & REFRESH_MASTER != 0 { Err(errors::flush_master_binlog_closed()) } else { Ok(()) }
 }
 
-/// After DROP DATABASE: whoever stood in it stands nowhere.
+/// After DROP DATABASE: a session with that default database has none.
 pub fn forget_dropped_database(core: &mut Core) {
     core.database_dropped = true;
     let Some(current) = core.client.activity.lock().database.clone() else { return };

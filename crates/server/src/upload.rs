@@ -1,10 +1,10 @@
 //! A file that the client sends (LOAD DATA LOCAL INFILE).
 //!
 //! ```text
-//! server: 0xfb name          client: octets | octets | ... | empty packet
+//! server: 0xfb name          client: bytes | bytes | ... | empty packet
 //! ```
-//! Packets are taken in as their octets come, however long they are, and are never put together: what waits stays with the
-//! kernel. A packet of the greatest length goes on in the next one, which may be empty without ending the file.
+//! The bytes of packets are passed on as they arrive; packets are not assembled, and unread bytes stay in the kernel. A packet
+//! of the maximum length continues in the next one, which may be empty without ending the file.
 
 use keel_base::{SqlResult, errors};
 use keel_runtime::net::Connection;
@@ -34,7 +34,7 @@ impl Upload {
         *self = Upload { is_open: true, is_numbered, ..Upload::default() };
     }
 
-    /// Appends the next octets to `out`; false at the end, or where no file was asked for. Waits.
+    /// Appends the next bytes to `out`; false at the end, or if no file was requested. Waits.
     pub fn read(&mut self, conn: &mut Connection, sequence: &mut u8, out: &mut Vec<u8>) -> SqlResult<bool> {
         if self.is_broken {
             return Err(errors::query_interrupted());

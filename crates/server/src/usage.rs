@@ -1,4 +1,4 @@
-//! What accounts with limits have used: connections at once, and what they did within an hour.
+//! The use of accounts with limits: concurrent connections, and connections and statements within an hour.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;

@@ -47,7 +47,7 @@ enum Change {
     Results(CollationId),
     /// The buffer pool's size is again the server's choice.
     AutomaticPool,
-    /// Nobody chose the value of this variable any more.
+    /// The value of this variable is the default again, not given by a user.
     Unchosen(VarId),
     /// SET named this variable: a note says so where it has no effect.
     Note(VarId),
@@ -518,7 +518,7 @@ fn apply_global(core: &Core, name: &str, setting: Setting) -> SqlResult<Setting>
     Ok(setting)
 }
 
-/// Notes whether somebody chose a global value; what follows from that alone.
+/// Notes whether a global value is given by a user, and applies the consequences.
 fn choose(core: &mut Core, id: VarId, chosen: bool) {
     core.state.globals.set_chosen(id, chosen);
     pace::changed(core, table().get(id).name);

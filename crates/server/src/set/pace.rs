@@ -1,9 +1,9 @@
-//! The pace of work in the background where somebody chose it. `innodb_io_capacity` and `innodb_io_capacity_max`: pages that the engine
-//! may write in a second; `innodb_purge_batch_size` and `innodb_purge_threads`: transactions that purge takes on at a time, and fibers
-//! at work on them.
+//! The pace of background work, if a user gives it. `innodb_io_capacity` and `innodb_io_capacity_max` limit the pages that the
+//! engine writes per second; `innodb_purge_batch_size` and `innodb_purge_threads` set the transactions that purge handles at a
+//! time and its fibers.
 //!
-//! Of the first two the first is what an idle store writes, the second the most while the log has room. Neither is above the other: as in
-//! MariaDB the one that was not set follows, with two warnings.
+//! `innodb_io_capacity` applies to an idle store, `innodb_io_capacity_max` as long as the log has space. The first must not
+//! exceed the second: as in MariaDB, the variable that was not set is adjusted, with two warnings.
 
 use keel_base::{Level, Warning};
 

@@ -10,7 +10,7 @@ use keel_storage::fault::StoreError;
 
 use crate::core::Core;
 
-/// Gives the pool so many octets; the statement waits until it has them, or has given back what is beyond.
+/// Resizes the pool to `bytes`; the statement waits until it is done.
 pub fn pool(core: &Core, bytes: u64) -> SqlResult<()> {
     let engine = &core.state.engine;
     let needed = bytes.saturating_sub(engine.pool_bytes());
@@ -28,14 +28,14 @@ pub fn pool(core: &Core, bytes: u64) -> SqlResult<()> {
     Ok(())
 }
 
-/// Gives the server so many octets in all, or with 0 its share of what there is; the pool follows where nobody chose its size.
+/// Sets the memory limit to `bytes`, or to the default with 0. The pool follows unless a user gave its size.
 pub fn limit(core: &Core, bytes: u64) -> SqlResult<Setting> {
     let bytes = if bytes == 0 { budget::default_limit() } else { bytes };
     core.state.keeper.change(&core.state, Some(bytes), None);
     Ok(Setting::UInt(bytes))
 }
 
-/// Gives the redo log so many octets before writers wait; for fewer, the statement waits until pages are written.
+/// Sets the size of the redo log to `bytes`. To shrink it, the statement waits until pages are written.
 pub fn redo(core: &Core, bytes: u64) -> SqlResult<()> {
     let buffer = core.state.globals.named("innodb_log_buffer_size").as_u64();
     if bytes < buffer {

@@ -1,27 +1,27 @@
 //! `information_schema`: the tables and columns of MariaDB 10.11, with rows that are computed when a table is read.
 //!
-//! `columns.tsv` lists every table with its columns. Rows are made by [`objects`] (databases, tables, columns, keys),
-//! [`server`] (character sets, variables, status, processes), [`locks`] (transactions and waits), [`deadlocks`], [`pages`]
-//! (the buffer pool), and [`engine`] (the rest of InnoDB's tables); a table that none of them knows is empty.
+//! `columns.tsv` lists every table with its columns. Rows are made by `objects` (databases, tables, columns, keys),
+//! `server` (character sets, variables, status, processes), `locks` (transactions and waits), `deadlocks`, `pages`
+//! (the buffer pool), and `engine` (the rest of InnoDB's tables); a table that none of them knows is empty.
 //! SHOW uses the same rows ([`crate::show`]).
 
-pub mod accounts;
+pub(crate) mod accounts;
 mod constraints;
-pub mod deadlocks;
-pub mod engine;
-pub mod locks;
+pub(crate) mod deadlocks;
+pub(crate) mod engine;
+pub(crate) mod locks;
 mod log_tables;
 mod memory;
-pub mod objects;
-pub mod pages;
-pub mod server;
+pub(crate) mod objects;
+pub(crate) mod pages;
+pub(crate) mod server;
 mod settings;
 mod stats;
 mod sys;
 pub mod system;
 mod variables;
-pub mod views;
-pub mod zones;
+pub(crate) mod views;
+pub(crate) mod zones;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};

@@ -3,7 +3,7 @@
 //! LIKE matches the first column of the result ([`like`]). WHERE is an expression over its columns, which the session
 //! evaluates.
 
-pub mod accounts;
+pub(crate) mod accounts;
 pub mod admin;
 pub mod status;
 mod system;
