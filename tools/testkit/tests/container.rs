@@ -1,4 +1,6 @@
 //! Little memory and many clients: the kernel never has to kill, and sizes change under load without a stall.
+//!
+//! A program of its own: it measures how long clients wait, so no other suite may load the machine beside it.
 
 use std::ops::Range;
 use std::process::{Child, Command, Stdio};

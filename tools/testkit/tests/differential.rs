@@ -1,4 +1,6 @@
 //! Every script in `tests/sql` answers on Keel as on MariaDB 10.11: rows, metadata, warnings, errors.
+//!
+//! A program of its own: it is the one that is run by name most often, `KEEL_SCRIPT=name` runs one script.
 
 use keel_testkit::differential::{compare, parse};
 use keel_testkit::process::{Engine, Server};

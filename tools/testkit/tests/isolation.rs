@@ -1,6 +1,8 @@
 //! Every interleaving in `tests/isolation` has the same transcript on Keel as on MariaDB 10.11, and blocks where its stars
 //! say so. `KEEL_SCRIPT=name` runs one spec, or those whose names begin with `name` if it ends with `*`; `KEEL_BLESS=1`
 //! sets the stars as MariaDB blocks.
+//!
+//! A program of its own: time decides whether a statement counts as blocked, so no other suite may load the machine beside it.
 
 use keel_testkit::interleave::{BLOCKED_AFTER, Outcome, Spec, parse, run, with_stars};
 use keel_testkit::process::{Engine, Server};

@@ -1,4 +1,6 @@
 //! Data larger than the pool: the server keeps its memory bound and never stands still.
+//!
+//! A program of its own: no second may pass without a transaction, so no other suite may load the machine beside it.
 
 use keel_testkit::process::{Engine, Server};
 use std::process::Command;

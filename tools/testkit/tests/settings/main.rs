@@ -1,6 +1,8 @@
 //! What the server says of its settings is so: the reports' files start it, each setting has its line, and whatever is said to act
 //! changes something that is measured here between two values.
 //!
+//! A program of its own: some settings show only in how long statements take.
+//!
 //! [`results`] holds the variables whose effect one session sees, as a table; [`sessions`] those that take several, or figures;
 //! [`starts`] those that are given at the start. What no test here can show stands in [`ELSEWHERE`] or [`UNPROVEN`].
 
@@ -17,10 +19,10 @@ use keel_testkit::process::{Engine, Server};
 
 /// Variables that another test shows to act: the file names them.
 const ELSEWHERE: &[(&str, &[&str])] = &[
-    ("tools/testkit/tests/init_file.rs", &["init_file"]),
-    ("tools/testkit/tests/tls.rs", &["ssl_ca", "ssl_cert", "ssl_cipher", "ssl_crl", "ssl_key"]),
-    ("crates/server/tests/sessions.rs", &["session_track_schema", "session_track_state_change"]),
-    ("crates/server/tests/sessions.rs", &["session_track_system_variables"]),
+    ("tools/testkit/tests/all/init_file.rs", &["init_file"]),
+    ("tools/testkit/tests/all/tls.rs", &["ssl_ca", "ssl_cert", "ssl_cipher", "ssl_crl", "ssl_key"]),
+    ("crates/server/tests/all/sessions.rs", &["session_track_schema", "session_track_state_change"]),
+    ("crates/server/tests/all/sessions.rs", &["session_track_system_variables"]),
     ("tests/isolation/deadlock_detect_off.spec", &["innodb_deadlock_detect"]),
     ("tests/accounts/init_connect.steps", &["init_connect"]),
     ("tests/sql/syntax_corners.test", &["innodb_force_primary_key"]),

@@ -1,0 +1,4 @@
+//! Integration tests: the protocol.
+
+mod goldens;
+mod malformed;

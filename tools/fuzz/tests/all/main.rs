@@ -1,0 +1,4 @@
+//! Integration tests: the fuzz targets on stored inputs.
+
+mod corpora;
+mod nesting;

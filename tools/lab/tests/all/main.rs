@@ -1,0 +1,5 @@
+//! Integration tests: whole experiments.
+
+mod common;
+mod end_to_end;
+mod failures;
