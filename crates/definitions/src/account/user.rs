@@ -44,7 +44,9 @@ impl Definer<'_> {
             for spec in &create.users {
                 let name = Name::of(session, &spec.account)?;
                 if !put_user(edit, session, create, spec, &name)? {
-                    failed.push(name.quoted());
+                    // MariaDB's words for an account that was dropped under its session.
+                    let is_own = create.alter && matches!(spec.account, ast::Account::CurrentUser);
+                    failed.push(if is_own { "'*current_user'".into() } else { name.quoted() });
                 }
             }
             let outcome = complain(if create.alter { "ALTER USER" } else { "CREATE USER" }, &failed);

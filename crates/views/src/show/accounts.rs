@@ -44,6 +44,16 @@ fn check(caller: &Caller<'_>, accounts: &Accounts, whose: Option<&ast::Account>)
     if own { Ok(()) } else { see::require_mysql(caller.session, accounts, Privileges::SELECT) }
 }
 
+/// Whether the session's own account is meant, as a user and not as a role.
+fn names_own_user(caller: &Caller<'_>, whose: Option<&ast::Account>) -> bool {
+    let access = &caller.session.access;
+    match whose {
+        None | Some(ast::Account::CurrentUser) => true,
+        Some(ast::Account::User { user, host }) => *user == *access.user && *host == *access.host,
+        Some(ast::Account::CurrentRole | ast::Account::Role(_)) => false,
+    }
+}
+
 /// SHOW GRANTS.
 pub fn grants(caller: &Caller<'_>, whose: Option<&ast::Account>) -> SqlResult<Rows> {
     let catalog = caller.served.database().catalog();
@@ -83,7 +93,8 @@ pub fn grants(caller: &Caller<'_>, whose: Option<&ast::Account>) -> SqlResult<Ro
 pub fn create_user(caller: &Caller<'_>, whose: Option<&ast::Account>) -> SqlResult<Rows> {
     let catalog = caller.served.database().catalog();
     let account = find(caller, &catalog.accounts, whose).filter(|account| !account.is_role);
-    if account.is_none() {
+    // The session's own account may have been dropped; roles are never shown.
+    if account.is_none() && !names_own_user(caller, whose) {
         see::require_mysql(caller.session, &catalog.accounts, Privileges::SELECT)?;
     }
     check(caller, &catalog.accounts, whose)?;

@@ -69,6 +69,7 @@ fn every_user_may_do_what_mariadb_lets_it() {
         "read_only.steps",
         "init_connect.steps",
         "corners.steps",
+        "dropped.steps",
         "view_changes.steps",
         "own_tables.steps",
         "unsupported.steps",
