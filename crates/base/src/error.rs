@@ -207,6 +207,7 @@ catalogue! {
     TOO_MANY_TABLES too_many_tables(1116, "HY000", max) "Too many tables; MariaDB can only use {max} tables in a join";
     TOO_MANY_FIELDS too_many_fields(1117, "HY000") "Too many columns";
     TOO_BIG_ROWSIZE too_big_rowsize(1118, "42000", max) "Row size too large. The maximum row size for the used table type, not counting BLOBs, is {max}. This includes storage overhead, check the manual. You have to change some columns to TEXT or BLOBs";
+    HOST_IS_BLOCKED host_is_blocked(1129, "HY000", host) "Host '{host}' is blocked because of many connection errors; unblock with 'mariadb-admin flush-hosts'";
     HOST_NOT_PRIVILEGED host_not_privileged(1130, "HY000", host) "Host '{host}' is not allowed to connect to this MariaDB server";
     PASSWORD_ANONYMOUS_USER password_anonymous_user(1131, "42000") "You are using MariaDB as an anonymous user and anonymous users are not allowed to modify user settings";
     PASSWORD_NO_MATCH password_no_match(1133, "28000") "Can't find any matching row in the user table";

@@ -14,6 +14,7 @@
 mod core;
 mod folder;
 mod host;
+mod hosts;
 mod kill;
 mod marks;
 mod memory;

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, OnceLock, Weak};
 
-use keel_base::errors;
+use keel_base::{SqlError, errors};
 use keel_query::{Host, Session};
 use keel_query::{admission::LongValues, admission::Operators};
 use keel_runtime::net::{ConnHandle, Connection, Peer, Service};
@@ -18,6 +18,7 @@ use keel_wire::{packet, reply};
 use parking_lot::Mutex;
 
 use crate::core::Core;
+use crate::hosts;
 use crate::prepared::Statements;
 use crate::session::ClientSession;
 use crate::state::{ServerState, VERSION};
@@ -36,7 +37,8 @@ pub struct SqlService {
 impl SqlService {
     fn session(&self, conn: &Connection, settings: SessionSettings) -> ClientSession {
         let names = peer_names(&conn.peer(), &self.state);
-        ClientSession::new(self.core("unauthenticated user", names, Some(conn.handle()), settings))
+        let core = self.core("unauthenticated user", names, Some(conn.handle()), settings);
+        ClientSession::new(core, &conn.peer())
     }
 
     /// A session of the server itself.
@@ -132,20 +134,16 @@ impl Service for SqlService {
         let count = state.registry.len() as u64;
         if count > max {
             state.counters.add(Counter::ErrorsMaxConnections, 1);
-            let mut sequence = 0;
-            let error = errors::con_count_error();
-            reply::append_err(conn.output(), &error, Capabilities::default(), &mut sequence);
-            // The connection closes whether or not the client reads why.
-            let _ = conn.flush();
-            return None;
+            return refuse(conn, &errors::con_count_error());
         }
         let (host, _) = peer_names(&conn.peer(), &self.state);
+        if is_blocked(&conn.peer(), state, &settings) {
+            state.counters.add(Counter::AbortedConnects, 1);
+            return refuse(conn, &errors::host_is_blocked(&host));
+        }
         if !state.database().catalog().accounts.knows_host(&host, address_of(&conn.peer())) {
             state.counters.add(Counter::AbortedConnects, 1);
-            let error = errors::host_not_privileged(&host);
-            reply::append_err(conn.output(), &error, Capabilities::default(), &mut 0);
-            let _ = conn.flush();
-            return None;
+            return refuse(conn, &errors::host_not_privileged(&host));
         }
         state.note_connections(count + 1);
         let collation = collation::by_name(settings.named("collation_server").as_text());
@@ -176,6 +174,20 @@ impl Service for SqlService {
         }
         Some(session)
     }
+}
+
+/// Whether too many handshakes with the address of a peer have failed.
+fn is_blocked(peer: &Peer, state: &ServerState, settings: &SessionSettings) -> bool {
+    let failures = hosts::counted(peer, state).map_or(0, |address| state.failed_hosts.count(address));
+    failures > 0 && failures >= settings.named("max_connect_errors").as_u64()
+}
+
+/// Sends an error in place of the greeting. The connection closes whether or not the client reads it.
+#[cold]
+fn refuse(conn: &mut Connection, error: &SqlError) -> Option<ClientSession> {
+    reply::append_err(conn.output(), error, Capabilities::default(), &mut 0);
+    let _ = conn.flush();
+    None
 }
 
 /// How many connections there may be: as many as are wished, as far as the process may open files.

@@ -13,6 +13,7 @@ use keel_views::Served;
 use keel_views::monitor::history;
 use parking_lot::Mutex;
 
+use crate::hosts::FailedHosts;
 use crate::memory::Keeper;
 use crate::session::digests::Digests;
 use crate::timeouts::Timeouts;
@@ -45,6 +46,8 @@ pub struct ServerState {
     pub digests: Digests,
     /// Bounds the number of password proofs that run at once: each takes thousands of rounds.
     pub proofs: Semaphore,
+    /// Client addresses with failed handshakes.
+    pub failed_hosts: FailedHosts,
     next_connection: AtomicU64,
 }
 
@@ -77,6 +80,7 @@ impl ServerState {
             key_caches: KeyCaches::default(),
             digests: Digests::default(),
             proofs: Semaphore::new(2),
+            failed_hosts: FailedHosts::default(),
             next_connection: AtomicU64::new(1),
         }
     }

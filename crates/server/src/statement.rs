@@ -560,6 +560,7 @@ fn run_flush(core: &mut Core, what: &FlushKind) -> SqlResult<()> {
         }
         FlushKind::Other(what) => {
             match what.as_str() {
+                "HOSTS" => core.state.failed_hosts.clear(),
                 "USER_RESOURCES" => core.state.usage.flush(),
                 "LOGS" => flush_logs(core, &[Which::General, Which::Slow, Which::Error])?,
                 "USER_VARIABLES" => core.sql.user_variables.clear(),
@@ -597,9 +598,10 @@ fn commit_before_flush(core: &mut Core) -> SqlResult<()> {
     database.commit_implicitly(&mut core.sql)
 }
 
-/// Bits of COM_REFRESH: FLUSH LOGS, FLUSH TABLES, FLUSH STATUS, RESET MASTER. All others flush what this server does not keep.
+/// Bits of COM_REFRESH: FLUSH LOGS, FLUSH TABLES, FLUSH HOSTS, FLUSH STATUS, RESET MASTER. All others flush what this server does not keep.
 const REFRESH_LOG: u8 = 0x02;
 const REFRESH_TABLES: u8 = 0x04;
+const REFRESH_HOSTS: u8 = 0x08;
 const REFRESH_STATUS: u8 = 0x10;
 const REFRESH_MASTER: u8 = 0x80;
 
@@ -614,6 +616,9 @@ pub fn refresh(core: &mut Core, what: u8) -> SqlResult<()> {
     }
     if what & REFRESH_LOG != 0 {
         flush_logs(core, &[Which::General, Which::Slow, Which::Error])?;
+    }
+    if what & REFRESH_HOSTS != 0 {
+        core.state.failed_hosts.clear();
     }
     if what & REFRESH_STATUS != 0 {
         flush_status(core);

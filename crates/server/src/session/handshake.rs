@@ -24,6 +24,7 @@ use keel_wire::handshake::{
 use keel_wire::{packet, reply};
 
 use super::ClientSession;
+use crate::hosts;
 use crate::service::address_of;
 use keel_settings::variables::{Setting, apply, table};
 use keel_views::counters::Counter;
@@ -101,6 +102,14 @@ fn answers_by(login: &Login, plugin: &'static str) -> bool {
     }
 }
 
+/// Whether what is taken as an answer by `mysql_native_password` can be one: an empty one or a digest.
+fn has_length_of_answer(login: &Login, way: &Auth) -> bool {
+    let other = matches!(&*way.plugin, query_auth::SOCKET | query_auth::ED25519 | query_auth::CACHING_SHA2);
+    other
+        || !answers_by(login, auth::NATIVE_PASSWORD)
+        || matches!(login.answer.len(), 0 | auth::SCRAMBLE_BYTES)
+}
+
 /// Whether a password was given, as messages say it.
 fn using(login: &Login) -> &'static str {
     if login.answer.is_empty() { "NO" } else { "YES" }
@@ -117,7 +126,7 @@ impl ClientSession {
             Phase::Greeted if asks_for_tls(packet) => return self.begin_tls(conn),
             _ => match self.read_response(packet) {
                 Ok(login) => login,
-                Err(error) => return self.deny(conn, &error),
+                Err(error) => return self.fail_handshake(conn, &error),
             },
         };
         self.log_in(conn, login)
@@ -213,6 +222,9 @@ impl ClientSession {
         let decoy = accounts.decoy(&login.user).cloned();
         let ways = account.as_ref().or(decoy.as_ref()).map(|shown| shown.auth.clone()).unwrap_or_default();
         while let Some(way) = ways.get(login.way) {
+            if !has_length_of_answer(&login, way) {
+                return self.fail_handshake(conn, &errors::handshake_error());
+            }
             let proof = self.try_way(conn, &login, way, account.is_some());
             if matches!(proof, Proof::Good | Proof::Bad) {
                 login.note_tried(way);
@@ -349,6 +361,9 @@ impl ClientSession {
             Ok(()) => {
                 let changes = self.is_known;
                 self.is_known = true;
+                if self.had_failures && !changes {
+                    hosts::forget_failures(&self.peer, &self.core.state);
+                }
                 self.log_connection(conn, if changes { "Change user" } else { "Connect" });
                 match self.welcome(conn) {
                     After::Idle if !changes => self.run_init_connect(conn),
@@ -468,6 +483,12 @@ impl ClientSession {
         self.renew_timeouts(conn);
         self.send_ok(conn, reply::Ok::default(), false);
         if self.begin_compression(conn).is_err() { After::Close } else { After::Idle }
+    }
+
+    /// Refuses a client that does not keep to the protocol.
+    pub(super) fn fail_handshake(&mut self, conn: &mut Connection, error: &SqlError) -> After {
+        hosts::note_failure(&self.peer, &self.core.state);
+        self.deny(conn, error)
     }
 
     pub(super) fn deny(&mut self, conn: &mut Connection, error: &SqlError) -> After {

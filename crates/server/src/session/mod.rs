@@ -21,13 +21,14 @@ use keel_base::{SqlError, errors};
 use keel_database::Params;
 use keel_query::InterruptState;
 use keel_query::admission::Share;
-use keel_runtime::net::{self, After, Connection};
+use keel_runtime::net::{self, After, Connection, Peer};
 use keel_runtime::time::{self, Instant};
 use keel_wire::capability::Status;
 use keel_wire::packet::{self, Frame, FrameError, Framed};
 use keel_wire::{auth, reply};
 
 use crate::core::Core;
+use crate::hosts;
 use crate::sink;
 use handshake::Phase;
 use keel_views::counters::Counter;
@@ -72,13 +73,18 @@ pub struct ClientSession {
     dismissed: bool,
     /// A statement of `init_connect` failed.
     init_failed: bool,
+    /// Where it comes from.
+    peer: Peer,
+    /// Handshakes with this address had failed when the client connected.
+    had_failures: bool,
 }
 
 impl ClientSession {
     /// A session that has not been greeted.
-    pub fn new(mut core: Core) -> ClientSession {
+    pub fn new(mut core: Core, peer: &Peer) -> ClientSession {
         let mut random = [0; auth::SCRAMBLE_BYTES];
         keel_runtime::rand::fill(&mut random);
+        let had_failures = hosts::has_failures(peer, &core.state);
         let seeds = keel_runtime::rand::u64();
         core.sql.rand = (seeds as u32, (seeds >> 32) as u32);
         ClientSession {
@@ -97,6 +103,8 @@ impl ClientSession {
             is_known: false,
             dismissed: false,
             init_failed: false,
+            peer: peer.clone(),
+            had_failures,
         }
     }
 
@@ -305,6 +313,9 @@ impl net::Session for ClientSession {
                 Counter::AbortedConnects
             };
             self.core.count(lost, 1);
+            if lost == Counter::AbortedConnects {
+                hosts::note_failure(&self.peer, &self.core.state);
+            }
             if lost == Counter::AbortedClients {
                 self.log_lost();
             }

@@ -36,7 +36,7 @@ impl ClientSession {
     pub(super) fn begin_tls(&mut self, conn: &mut Connection) -> After {
         let acceptor = self.core.state.tls.acceptor();
         let Some(Ok((layer, session))) = acceptor.map(TlsLayer::new) else {
-            return self.deny(conn, &errors::handshake_error());
+            return self.fail_handshake(conn, &errors::handshake_error());
         };
         conn.push_layer(Box::new(layer));
         // A client asks once: later packets are read as answers.

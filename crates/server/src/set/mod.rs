@@ -522,6 +522,9 @@ fn apply_global(core: &Core, name: &str, setting: Setting) -> SqlResult<Setting>
 fn choose(core: &mut Core, id: VarId, chosen: bool) {
     core.state.globals.set_chosen(id, chosen);
     pace::changed(core, table().get(id).name);
+    if table().get(id).name == "host_cache_size" {
+        core.state.failed_hosts.clear();
+    }
 }
 
 /// Says so where a changed variable has no effect here.

@@ -1,6 +1,7 @@
 //! Integration tests: the whole server, on real sockets and in a simulated world.
 
 mod admission;
+mod blocked_hosts;
 mod common;
 mod encrypted;
 mod failing;
