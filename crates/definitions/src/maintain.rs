@@ -227,7 +227,7 @@ fn has_all(table: &TableDef, named: &Persistent) -> bool {
 
 /// Refuses a view of which a definer is gone, its own or that of one below.
 fn check_definers(database: Definer<'_>, session: &Session, view: &Arc<View>) -> SqlResult<()> {
-    let (views, _) = database.reach(session, view)?;
+    let (views, _) = keel_query::select::view::reach(&database.catalog(), session, view)?;
     have_definers(session, &database.catalog().accounts, &views)
 }
 

@@ -10,10 +10,9 @@ use keel_sql::ast::ObjectName;
 use keel_storage::Engine;
 use keel_value::temporal::Zone;
 
-use crate::bind::{BindContext, Binder, ParamSource};
 use crate::catalog::layout::Layout;
 use crate::catalog::store::CatalogTree;
-use crate::catalog::{Catalog, TableDef, View, show_create};
+use crate::catalog::{Catalog, TableDef, show_create};
 use crate::expr::env::schema_of;
 use crate::host::Host;
 use crate::mdl::TableLock;
@@ -186,23 +185,6 @@ impl Home {
                 catalog.table(schema, &name.name).is_some() || catalog.view(schema, &name.name).is_some()
             })
             && self.host().virtual_table(schema, &name.name).is_some_and(|table| *table.schema == *schema)
-    }
-
-    /// A view, the views below it, and the tables of all.
-    #[expect(clippy::type_complexity, reason = "views and tables")]
-    pub fn reach(
-        &self,
-        session: &Session,
-        view: &Arc<View>,
-    ) -> SqlResult<(Vec<Arc<View>>, Vec<Arc<TableDef>>)> {
-        let catalog = self.catalog();
-        let params = ParamSource::default();
-        let mut binder =
-            Binder::new(BindContext { catalog: &catalog, session, params, assigned: &[], counting: None });
-        crate::select::view::target(&mut binder, view, None)?;
-        let views = binder.views.iter().map(|named| named.view.clone()).collect();
-        let tables = binder.tables.iter().filter(|table| !table.is_virtual()).cloned().collect();
-        Ok((views, tables))
     }
 
     /// Forgets what lies of sequences in memory, as FLUSH TABLES does.

@@ -9,12 +9,15 @@ pub mod account;
 pub mod aggregate;
 pub mod bind;
 pub mod branch;
+mod flush;
 pub mod group;
 pub mod home;
 pub mod host;
 pub mod join;
 pub mod json_table;
+pub mod kept;
 pub mod lock_tables;
+pub mod named_locks;
 pub mod read_lock;
 pub mod read_only;
 pub mod running;
@@ -25,6 +28,7 @@ pub mod session;
 pub mod temporary;
 #[cfg(test)]
 mod testing;
+pub mod transaction;
 pub mod txn;
 pub mod window;
 

@@ -10,178 +10,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use keel_base::{SqlError, SqlResult, code, errors};
+use keel_base::{SqlResult, code, errors};
 use keel_sql::ast::{self, LockWait, Statement, TableLockKind};
 
 use crate::account::check::{self, have_definers};
-use crate::bind::TableUse;
 use crate::catalog::{Catalog, TableDef, View};
 use crate::home::Home;
 use crate::home::WAIT_WHILE_OWNING;
 use crate::mdl::{Kind, Owned, TableLock};
-use crate::read_lock::Pass;
+use crate::named_locks::LockedName;
+use crate::select::view::reach;
 use crate::session::Session;
 use crate::waits::Contender;
 use crate::waits::Stake;
-
-/// The tables that a session has locked by name; given back when dropped.
-#[derive(Default)]
-pub struct NamedLocks {
-    locks: Vec<NamedLock>,
-    names: Vec<Name>,
-    /// Through the gate of those who write, where a table is locked for writing.
-    pass: Option<Pass>,
-}
-
-struct NamedLock {
-    lock: Arc<TableLock>,
-    write: bool,
-    is_view: bool,
-}
-
-/// A table under one of its names.
-struct Name {
-    lock: Arc<TableLock>,
-    alias: Box<str>,
-    write: bool,
-}
-
-impl NamedLocks {
-    /// Whether LOCK TABLES is in force.
-    pub fn is_in_force(&self) -> bool {
-        !self.locks.is_empty()
-    }
-
-    /// Whether the table is locked, for reading or writing.
-    pub fn keeps(&self, lock: &Arc<TableLock>) -> bool {
-        self.locks.iter().any(|named| Arc::ptr_eq(&named.lock, lock))
-    }
-
-    /// Whether the table is locked for writing.
-    pub fn owns(&self, lock: &Arc<TableLock>) -> bool {
-        self.locks.iter().any(|named| named.write && Arc::ptr_eq(&named.lock, lock))
-    }
-
-    /// 1100 or 1099 where the table may not be used so under its own name.
-    pub fn check(&self, table: &TableDef, writes: bool) -> SqlResult<()> {
-        self.check_use(&TableUse::of(table, writes)).map(|_| ())
-    }
-
-    /// The place of the name under which a statement uses a table.
-    fn check_use(&self, used: &TableUse) -> SqlResult<usize> {
-        let fits =
-            |name: &Name| Arc::ptr_eq(&name.lock, &used.lock) && (used.is_view || *name.alias == *used.alias);
-        match self.names.iter().position(fits) {
-            None => Err(errors::table_not_locked(&used.alias)),
-            Some(place) if used.writes && !self.names[place].write => {
-                Err(errors::table_not_locked_for_write(&used.alias))
-            }
-            Some(place) => Ok(place),
-        }
-    }
-
-    /// The same for all that a plan uses; no name serves twice.
-    pub fn check_uses(&self, uses: &[TableUse]) -> SqlResult<()> {
-        let mut taken = Vec::with_capacity(uses.len());
-        for used in uses {
-            let place = self.check_use(used)?;
-            if used.in_view {
-                continue;
-            }
-            if taken.contains(&place) && !used.is_view {
-                return Err(errors::table_not_locked(&used.alias));
-            }
-            taken.push(place);
-        }
-        Ok(())
-    }
-
-    /// 1100 where a view is not locked.
-    fn check_view(&self, view: &View) -> SqlResult<()> {
-        match self.names.iter().any(|name| Arc::ptr_eq(&name.lock, &view.lock)) {
-            true => Ok(()),
-            false => Err(errors::table_not_locked(&view.name)),
-        }
-    }
-
-    /// What is said of a table that there is not: while tables are locked, that it is none of them.
-    pub fn unknown(&self, alias: &str, error: SqlError) -> SqlError {
-        if self.is_in_force() { errors::table_not_locked(alias) } else { error }
-    }
-
-    /// 1100 or 1099 where the table is not locked for writing, whatever its name.
-    fn check_owned(&self, table: &TableDef) -> SqlResult<()> {
-        if self.owns(&table.shared.lock) {
-            return Ok(());
-        }
-        let is_locked = self.locks.iter().any(|named| Arc::ptr_eq(&named.lock, &table.shared.lock));
-        Err(refusal(is_locked, &table.name))
-    }
-
-    /// Locks a table if it is free, or locked already.
-    fn try_lock(&mut self, wanted: &Wanted) -> bool {
-        let lock = wanted.what.lock();
-        if self.locks.iter().any(|named| Arc::ptr_eq(&named.lock, lock)) {
-            return true;
-        }
-        let free = if wanted.write { lock.try_own() } else { lock.try_refuse_writers() };
-        if free {
-            self.add(wanted);
-        }
-        free
-    }
-
-    fn add(&mut self, locked: &Wanted) {
-        let is_view = matches!(locked.what, Lockable::View(_));
-        self.locks.push(NamedLock { lock: locked.what.lock().clone(), write: locked.write, is_view });
-    }
-
-    /// What it keeps, and how.
-    pub fn kept(&self) -> impl Iterator<Item = (Arc<TableLock>, Kind)> + '_ {
-        let kind = |write| if write { Kind::Own } else { Kind::Refuse };
-        let tables = self.locks.iter().map(move |named| (named.lock.clone(), kind(named.write)));
-        tables.chain(self.pass.iter().map(|pass| (pass.gate().clone(), Kind::Write)))
-    }
-
-    /// Gives all of them back.
-    pub fn release(&mut self) {
-        self.free_all();
-        self.names.clear();
-        self.pass = None;
-    }
-
-    fn free_all(&mut self) {
-        self.locks.drain(..).for_each(|named| named.free());
-    }
-
-    /// Gives back what belongs to a dropped table; with the last one LOCK TABLES is over, whatever views are locked.
-    fn forget(&mut self, lock: &Arc<TableLock>) {
-        if let Some(place) = self.locks.iter().position(|named| Arc::ptr_eq(&named.lock, lock)) {
-            self.locks.swap_remove(place).free();
-            self.names.retain(|name| !Arc::ptr_eq(&name.lock, lock));
-        }
-        if self.locks.iter().all(|named| named.is_view) {
-            self.release();
-        }
-    }
-}
-
-impl NamedLock {
-    fn free(self) {
-        if self.write { self.lock.disown() } else { self.lock.admit_writers() }
-    }
-}
-
-impl Drop for NamedLocks {
-    fn drop(&mut self) {
-        self.release();
-    }
-}
-
-/// What is said of a table that is not locked, or not for writing.
-fn refusal(is_locked: bool, name: &str) -> SqlError {
-    if is_locked { errors::table_not_locked_for_write(name) } else { errors::table_not_locked(name) }
-}
 
 /// A table of LOCK TABLES, or a view.
 struct Wanted {
@@ -190,6 +31,10 @@ struct Wanted {
 }
 
 impl Wanted {
+    fn is_view(&self) -> bool {
+        matches!(self.what, Lockable::View(_))
+    }
+
     fn kind(&self) -> Kind {
         if self.write { Kind::Own } else { Kind::Refuse }
     }
@@ -334,10 +179,7 @@ impl Home {
     pub fn flush_tables(&self, session: &mut Session, tables: &[ast::ObjectName]) -> SqlResult<()> {
         let named = &session.named_locks;
         if tables.is_empty() {
-            let refused = named.names.iter().rfind(|name| !named.owns(&name.lock));
-            if let Some(name) = refused {
-                return Err(refusal(true, &name.alias));
-            }
+            named.refuse_readers()?;
             self.forget_sequences();
             return Ok(());
         }
@@ -393,14 +235,14 @@ impl Home {
                 let waits = |session: &Session| {
                     in_order && session.wait_for(one.what.lock(), one.kind(), WAIT_WHILE_OWNING).is_ok()
                 };
-                if session.named_locks.try_lock(one) {
+                if session.named_locks.try_lock(one.what.lock(), one.write, one.is_view()) {
                     continue;
                 }
                 if !waits(session) {
                     busy = Some(one);
                     break;
                 }
-                session.named_locks.add(one);
+                session.named_locks.add(one.what.lock(), one.write, one.is_view());
             }
             let named = &mut session.named_locks;
             if let Some(busy) = busy {
@@ -408,7 +250,7 @@ impl Home {
                 let stake = || Stake { firm: firm && !busy.write, ..session.stake() };
                 let waits = session.user_locks.registry().waits();
                 waits.take(busy.what.lock(), busy.kind(), stake, &session.interrupt, timeout)?;
-                session.named_locks.add(busy);
+                session.named_locks.add(busy.what.lock(), busy.write, busy.is_view());
                 if in_order {
                     session.named_locks.free_all();
                 }
@@ -417,8 +259,8 @@ impl Home {
                 continue;
             }
             let catalog = self.catalog();
-            if wanted.len() == named.locks.len() && wanted.iter().all(|w| w.what.is_current(&catalog)) {
-                named.names = names;
+            if wanted.len() == named.len() && wanted.iter().all(|w| w.what.is_current(&catalog)) {
+                named.set_names(names);
                 return Ok(());
             }
             named.release();
@@ -426,9 +268,13 @@ impl Home {
     }
 
     /// The tables named, each once, and their names.
-    fn wanted(&self, session: &Session, tables: &[ast::TableLock]) -> SqlResult<(Vec<Wanted>, Vec<Name>)> {
+    fn wanted(
+        &self,
+        session: &Session,
+        tables: &[ast::TableLock],
+    ) -> SqlResult<(Vec<Wanted>, Vec<LockedName>)> {
         let mut wanted: Vec<Wanted> = Vec::with_capacity(tables.len());
-        let mut names: Vec<Name> = Vec::with_capacity(tables.len());
+        let mut names: Vec<LockedName> = Vec::with_capacity(tables.len());
         let mut below: Vec<(Arc<TableDef>, bool)> = Vec::new();
         for named in tables {
             let db = crate::expr::env::schema_of(session, &named.table)?;
@@ -436,8 +282,8 @@ impl Home {
             if let Some(view) = view {
                 let alias = named.alias.as_deref().unwrap_or(&named.table.name);
                 let write = !matches!(named.kind, TableLockKind::Read | TableLockKind::ReadLocal);
-                names.push(Name { lock: view.lock.clone(), alias: alias.into(), write });
-                let (views, tables) = self.reach(session, &view)?;
+                names.push(LockedName { lock: view.lock.clone(), alias: alias.into(), write });
+                let (views, tables) = reach(&self.catalog(), session, &view)?;
                 have_definers(session, &self.catalog().accounts, &views)?;
                 for view in views {
                     want(&mut wanted, Lockable::View(view), false);
@@ -457,16 +303,16 @@ impl Home {
             }
             let alias = named.alias.as_deref().unwrap_or(&named.table.name);
             let write = !matches!(named.kind, TableLockKind::Read | TableLockKind::ReadLocal);
-            names.push(Name { lock: table.shared.lock.clone(), alias: alias.into(), write });
+            names.push(LockedName { lock: table.shared.lock.clone(), alias: alias.into(), write });
             want(&mut wanted, Lockable::Table(table), write);
         }
         // The tables of views can be used by their own names too.
         for (table, write) in below {
             let lock = &table.shared.lock;
-            let is_own = |name: &&mut Name| Arc::ptr_eq(&name.lock, lock) && *name.alias == *table.name;
+            let is_own = |name: &&mut LockedName| Arc::ptr_eq(&name.lock, lock) && *name.alias == *table.name;
             match names.iter_mut().find(is_own) {
                 Some(name) => name.write |= write,
-                None => names.push(Name { lock: lock.clone(), alias: (&*table.name).into(), write }),
+                None => names.push(LockedName { lock: lock.clone(), alias: (&*table.name).into(), write }),
             }
         }
         Ok((wanted, names))
@@ -551,10 +397,7 @@ impl Home {
         let now = self.catalog().table(schema, &name.name).cloned();
         for lock in locks {
             match now.as_ref().filter(|now| Arc::ptr_eq(&now.shared.lock, lock)) {
-                Some(table) => {
-                    let stays = |name: &Name| !Arc::ptr_eq(&name.lock, lock) || *name.alias == *table.name;
-                    session.named_locks.names.retain(stays);
-                }
+                Some(table) => session.named_locks.keep_own_name(lock, &table.name),
                 None => session.named_locks.forget(lock),
             }
         }

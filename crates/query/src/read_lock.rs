@@ -11,26 +11,20 @@
 //!    the first.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use keel_base::{SqlResult, code, errors};
-use keel_storage::runtime::time::{self, Instant};
 use keel_storage::runtime::wait::WaitEvent;
 use keel_storage::runtime::{slot_count, worker_index};
 
-use crate::home::Home;
 use crate::mdl::{Kind, TableLock};
-use crate::session::Session;
-use crate::waits::Contender;
 
 /// The gates of a server.
 pub(crate) struct Gates {
     by_worker: Box<[Gate]>,
 }
 
-struct Gate {
-    statements: Arc<TableLock>,
-    commits: Arc<TableLock>,
+pub(crate) struct Gate {
+    pub(crate) statements: Arc<TableLock>,
+    pub(crate) commits: Arc<TableLock>,
 }
 
 impl Default for Gates {
@@ -42,12 +36,12 @@ impl Default for Gates {
 }
 
 impl Gates {
-    fn own(&self) -> &Gate {
+    pub(crate) fn own(&self) -> &Gate {
         &self.by_worker[worker_index()]
     }
 
     /// All of them, in the order in which they are closed.
-    fn all(&self) -> impl Iterator<Item = &Arc<TableLock>> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<TableLock>> {
         let statements = self.by_worker.iter().map(|gate| &gate.statements);
         statements.chain(self.by_worker.iter().map(|gate| &gate.commits))
     }
@@ -57,6 +51,11 @@ impl Gates {
 pub struct Pass(Arc<TableLock>);
 
 impl Pass {
+    /// Through a gate that the session has shared as a writer.
+    pub fn of(gate: Arc<TableLock>) -> Pass {
+        Pass(gate)
+    }
+
     /// The gate.
     pub fn gate(&self) -> &Arc<TableLock> {
         &self.0
@@ -72,7 +71,7 @@ impl Drop for Pass {
 /// The read lock of a session; given back when dropped.
 #[derive(Default)]
 pub(crate) struct ReadLock {
-    closed: Vec<Arc<TableLock>>,
+    pub(crate) closed: Vec<Arc<TableLock>>,
 }
 
 impl ReadLock {
@@ -95,61 +94,5 @@ impl ReadLock {
 impl Drop for ReadLock {
     fn drop(&mut self) {
         self.release();
-    }
-}
-
-impl Home {
-    /// FLUSH TABLES WITH READ LOCK: commits what is open. Waits for the statements that write, and for the commits.
-    pub fn lock_for_reading(&self, session: &mut Session) -> SqlResult<()> {
-        if session.named_locks.is_in_force() {
-            return Err(errors::lock_or_active_transaction());
-        }
-        self.commit(session)?;
-        if session.read_lock.is_held() {
-            return Ok(());
-        }
-        let deadline = time::now() + Duration::from_secs(session.vars.lock_wait_timeout);
-        loop {
-            let closed = self.close_gates(session, deadline);
-            if closed.is_err() {
-                session.read_lock.release();
-            }
-            match closed {
-                // It was in the way of others and keeps nothing now: they go on, and it begins again.
-                Err(error) if error.code == code::LOCK_DEADLOCK && session.user_locks.is_empty() => {}
-                closed => return closed,
-            }
-        }
-    }
-
-    fn close_gates(&self, session: &mut Session, deadline: Instant) -> SqlResult<()> {
-        for gate in self.gates().all() {
-            session.wait_for(gate, Kind::Refuse, deadline.since(time::now()))?;
-            session.read_lock.closed.push(gate.clone());
-        }
-        Ok(())
-    }
-
-    /// Has a statement that writes or defines wait for the read lock of others; 1223 where the session has it itself.
-    pub(crate) fn pass_to_write(&self, session: &Session) -> SqlResult<Pass> {
-        self.pass(session, &self.gates().own().statements)
-    }
-
-    /// Has the commit of what was written wait for the read lock of others.
-    pub fn pass_to_commit(&self, session: &Session) -> SqlResult<Option<Pass>> {
-        if session.read_lock.is_held() {
-            return Ok(None);
-        }
-        self.pass(session, &self.gates().own().commits).map(Some)
-    }
-
-    fn pass(&self, session: &Session, gate: &Arc<TableLock>) -> SqlResult<Pass> {
-        if session.read_lock.is_held() {
-            return Err(errors::cant_update_with_readlock());
-        }
-        if !gate.try_share(true) {
-            session.wait_for(gate, Kind::Write, Duration::from_secs(session.vars.lock_wait_timeout))?;
-        }
-        Ok(Pass(gate.clone()))
     }
 }

@@ -13,18 +13,17 @@ use keel_context::statement_counts::{Examined, HandlerCounts, PlanCounts};
 use keel_storage::{Owner, Txn};
 
 use crate::admission::{LongValues, Operators};
-use crate::aggregate::AggregateCall;
 use crate::expr::{Env, EvalContext, Executor};
 use crate::host::Host;
 use crate::interrupt::Interrupt;
-use crate::lock_tables::NamedLocks;
 use crate::mdl::{Kind, TableLock};
 use crate::memory::Work;
+use crate::named_locks::NamedLocks;
 use crate::read_lock::{Pass, ReadLock};
 use crate::running::Running;
 use crate::scratch::Scratch;
 use crate::temporary::TemporaryTables;
-use crate::txn::TransactionState;
+use crate::transaction::TransactionState;
 use crate::waits::{Contender, Stake, Waits};
 
 /// Sequences whose last value a session keeps; beyond that it forgets all and begins anew.
@@ -49,9 +48,9 @@ pub struct Session {
     /// Tables that the running definition owns while a query fills the new one.
     pub filling: Vec<Arc<TableLock>>,
     /// What recursive tables read in the rounds that run, innermost last.
-    pub(crate) working: Vec<crate::select::Working>,
+    pub(crate) working: Vec<crate::kept::Working>,
     /// Rows of derived tables within subqueries, until the statement ends.
-    pub kept_rows: crate::join::KeptRows,
+    pub kept_rows: crate::kept::KeptRows,
     /// `LASTVAL()` of each sequence, by whether it is temporary and its number.
     pub(crate) last_values: HashMap<(bool, u64), i64>,
     /// What statements did with rows.
@@ -166,9 +165,8 @@ impl Session {
         self.no_index_used = false;
     }
 
-    /// Counts rows that a call has joined, and gives those of it so far.
-    pub fn count_joined(&mut self, call: &AggregateCall, rows: u64) -> u64 {
-        let address = std::ptr::from_ref(call).addr();
+    /// Counts rows that the call at an address has joined, and gives those of it so far.
+    pub fn count_joined(&mut self, address: usize, rows: u64) -> u64 {
         match self.joined_rows.iter_mut().find(|(of, _)| *of == address) {
             Some((_, count)) => {
                 *count += rows;

@@ -1,96 +1,14 @@
-//! Transactions as SQL sees them: BEGIN, autocommit, savepoints, implicit commits, and the locks that live as long.
-
-use std::sync::Arc;
+//! Transactions: BEGIN, COMMIT, ROLLBACK, savepoints, and what becomes of a statement that fails.
 
 use keel_base::{SqlError, SqlResult, code, errors};
 use keel_sql::ast;
-use keel_storage::{Isolation, Savepoint, TxnOptions};
+use keel_storage::{Isolation, TxnOptions};
 
-use crate::branch::Branch;
 use crate::engine_error;
 use crate::home::Home;
-use crate::mdl::TableLock;
 use crate::result::Completion;
 use crate::session::Session;
-
-/// What SQL knows of a session's transaction beside the engine's [`Txn`](keel_storage::Txn).
-#[derive(Default)]
-pub struct TransactionState {
-    /// BEGIN was said, or a statement ran under `autocommit=0`.
-    open: bool,
-    /// READ ONLY.
-    pub read_only: bool,
-    /// The level that was in force when it was opened: what SET SESSION says meanwhile is for the next one.
-    isolation: Option<Isolation>,
-    /// A temporary table was made or dropped, which nothing takes back.
-    temporary: bool,
-    /// A statement that changes rows of tables that last has run.
-    pub writes_lasting: bool,
-    savepoints: Vec<SavepointHere>,
-    /// What XA START began.
-    pub branch: Option<Box<Branch>>,
-    /// Shared metadata locks, kept to the end, and whether they are a writer's.
-    pub locks: Vec<(Arc<TableLock>, bool)>,
-}
-
-/// A savepoint of a session.
-struct SavepointHere {
-    name: String,
-    place: Place,
-}
-
-/// A place within a transaction to which it can be undone.
-#[derive(Clone, Copy)]
-pub struct Place {
-    point: Savepoint,
-    /// Metadata locks kept when it was set.
-    locks: usize,
-}
-
-/// Most savepoints of one transaction.
-const SAVEPOINTS_MAX: usize = 10_000;
-
-impl TransactionState {
-    /// Whether a transaction is open beyond the running statement.
-    pub fn is_open(&self) -> bool {
-        self.open
-    }
-
-    /// Notes that a temporary table was made or dropped.
-    pub fn note_temporary(&mut self, autocommit: bool) {
-        self.temporary |= self.open || !autocommit;
-    }
-
-    /// How the transaction keeps this lock already, if it does: whether as a writer.
-    pub fn holds(&mut self, lock: &Arc<TableLock>) -> Option<&mut bool> {
-        self.locks.iter_mut().find(|(held, _)| Arc::ptr_eq(held, lock)).map(|(_, writes)| writes)
-    }
-
-    /// Keeps a lock to the end of the transaction.
-    pub fn keep(&mut self, lock: &Arc<TableLock>, writes: bool) {
-        self.locks.push((lock.clone(), writes));
-    }
-
-    /// Takes the locks that it keeps as a writer.
-    pub fn take_writers(&mut self) -> Vec<Arc<TableLock>> {
-        self.locks.extract_if(.., |(_, writes)| *writes).map(|(lock, _)| lock).collect()
-    }
-
-    pub(crate) fn release_locks(&mut self) {
-        self.release_from(0);
-    }
-
-    /// Gives back those that came after the first `count`.
-    pub fn release_from(&mut self, count: usize) {
-        self.locks.drain(count..).for_each(|(lock, writes)| lock.unshare(writes));
-    }
-}
-
-impl Drop for TransactionState {
-    fn drop(&mut self) {
-        self.release_locks();
-    }
-}
+use crate::transaction::{SAVEPOINTS_MAX, SavepointHere, UndoPoint};
 
 impl Home {
     /// START TRANSACTION: commits what was open.
@@ -118,14 +36,14 @@ impl Home {
     }
 
     /// A place to which what follows can be undone, as by a savepoint without a name.
-    pub fn place(&self, session: &mut Session) -> SqlResult<Place> {
+    pub fn place(&self, session: &mut Session) -> SqlResult<UndoPoint> {
         session.refuse_in_closed_branch()?;
         let point = self.ensure_txn(session).savepoint_of_session();
-        Ok(Place { point, locks: session.transaction.locks.len() })
+        Ok(UndoPoint { point, locks: session.transaction.locks.len() })
     }
 
     /// Undoes what came after a place, unless the transaction is gone: a failure may have ended it.
-    pub fn undo_to(&self, session: &mut Session, place: Place) -> SqlResult<()> {
+    pub fn undo_to(&self, session: &mut Session, place: UndoPoint) -> SqlResult<()> {
         let Some(txn) = &mut session.txn else { return Ok(()) };
         if let Err(error) = txn.rollback_to(place.point) {
             // What is half undone must never be committed: the whole transaction goes, in the background if need be.

@@ -614,7 +614,7 @@ impl Texts {
             }
         }
         let joined = std::mem::take(&mut self.joined);
-        let row = session.count_joined(call, self.cut.unwrap_or(self.rows));
+        let row = session.count_joined(std::ptr::from_ref(call).addr(), self.cut.unwrap_or(self.rows));
         if self.cut.is_some() {
             session.warn_or_fail(match call.kind {
                 AggregateKind::JsonObject => errors::warn_allowed_packet_overflowed("json_objectagg", max),

@@ -9,39 +9,7 @@ use super::{Binder, NamedTable};
 use crate::account::check::{self, Need};
 use crate::catalog::{TableDef, View};
 use crate::expr::Expr;
-use crate::mdl::TableLock;
-
-/// A table as a statement names it.
-pub struct TableUse {
-    /// The table's metadata lock, which stays with it whatever becomes of its definition.
-    pub lock: Arc<TableLock>,
-    /// Its alias, or its name.
-    pub alias: Arc<str>,
-    /// Whether it is changed, or locked for that.
-    pub writes: bool,
-    /// A view, of which LOCK TABLES asks no alias.
-    pub is_view: bool,
-    /// A table that a view names, changed or locked through it: it takes no name of its own from LOCK TABLES.
-    pub in_view: bool,
-}
-
-impl TableUse {
-    /// Under its own name.
-    pub fn of(table: &TableDef, writes: bool) -> TableUse {
-        let (lock, alias) = (table.shared.lock.clone(), table.name.clone());
-        TableUse { lock, alias, writes, is_view: false, in_view: false }
-    }
-
-    /// Changed or locked through a view.
-    pub fn through_view(table: &TableDef) -> TableUse {
-        TableUse { in_view: true, ..TableUse::of(table, true) }
-    }
-
-    /// As a query names it.
-    fn by_query(named: &NamedTable) -> TableUse {
-        TableUse { alias: named.alias.clone(), ..TableUse::of(&named.table, named.locks) }
-    }
-}
+pub use crate::named_locks::TableUse;
 
 /// A table that a plan was made for.
 #[derive(Clone)]
@@ -112,7 +80,7 @@ impl Notes {
         self.locks_view |= binder.views.iter().any(|named| named.locks);
         let of_table = |named: &&NamedTable| !named.table.is_virtual() && !named.table.is_temporary();
         let real = binder.named.iter().filter(of_table).filter(|named| !named.in_view);
-        self.uses.extend(real.map(TableUse::by_query));
+        self.uses.extend(real.map(by_query));
         for sequence in &binder.sequences {
             let (table, writes) = (&sequence.table, sequence.writes);
             self.sequences.push((table.clone(), writes));
@@ -160,4 +128,9 @@ impl Notes {
             }
         }
     }
+}
+
+/// A table as a query names it.
+fn by_query(named: &NamedTable) -> TableUse {
+    TableUse { alias: named.alias.clone(), ..TableUse::of(&named.table, named.locks) }
 }

@@ -36,7 +36,7 @@ pub(crate) use distinct::DistinctSource;
 use hash::HashRun;
 pub(crate) use hash::{HashPlan, encode_in_domain};
 use stored::StoredRun;
-pub use stored::{Keeper, KeptRows, new_kept_name};
+pub use stored::{Keeper, new_kept_name};
 
 /// A table read along an access path.
 pub struct TableSource {

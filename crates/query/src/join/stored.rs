@@ -1,25 +1,17 @@
 //! A derived table's rows, computed when first read and kept for every further reading: by the run of its query, and, within a
 //! subquery that runs again and again, by the session until the statement ends.
 
-use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use keel_base::SqlResult;
-use parking_lot::Mutex;
 
 use super::DerivedSource;
 use crate::expr::RowSlot;
+use crate::kept::Shelf;
 use crate::result::RowView;
 use crate::select::{self, FrameBuffer, RowOutput, RowPacker};
 use crate::session::Session;
 use crate::sort::{RowCursor, RowList};
-
-/// Where rows lie while nobody reads them.
-type Home = Arc<Mutex<Option<RowCursor>>>;
-
-/// Rows of derived tables within subqueries, by [`DerivedSource::kept_as`], for one statement.
-pub type KeptRows = HashMap<u64, Home>;
 
 /// A name for the rows of a derived table that no other one has.
 pub fn new_kept_name() -> u64 {
@@ -33,7 +25,7 @@ pub struct StoredRun<'p> {
     /// Kept in memory up to `tmp_memory_table_size`, then in a file; none before the first reading.
     rows: Option<RowCursor>,
     /// Where they go at the end.
-    home: Option<Home>,
+    home: Option<Shelf>,
 }
 
 /// Keeps the rows of a query.

@@ -59,7 +59,7 @@ pub(crate) use group::place_aggregates;
 pub(crate) use keyed::plan_keyed;
 pub use memo::{Keyed, Memo};
 pub use metadata::item_name;
-pub use recursive::{RecursivePlan, Working, WorkingPlan};
+pub use recursive::{RecursivePlan, WorkingPlan};
 pub use setop::SetPlan;
 pub use subquery::{RowSet, Subquery, SubqueryTest};
 

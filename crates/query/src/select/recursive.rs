@@ -25,6 +25,7 @@ use super::{Body, CommonTable, RowOutput, SelectPlan, build, run, setop};
 use crate::bind::Binder;
 use crate::catalog::names;
 use crate::expr::Frame;
+use crate::kept::Working;
 use crate::result::{ResultColumns, RowView};
 use crate::session::Session;
 use crate::sort::{RowCursor, RowList, Seen};
@@ -61,12 +62,6 @@ pub(crate) struct Round {
     subquery_depth: u32,
     /// Derived tables around the recursive part.
     derived_depth: usize,
-}
-
-/// The input of a recursion's round; none while it is being read.
-pub struct Working {
-    number: u32,
-    rows: Option<RowCursor>,
 }
 
 impl RecursivePlan {

@@ -13,11 +13,13 @@ use keel_sql::ast::{OrderItem, Query, QueryBody, Select, SelectOptions, TableRef
 use super::build::{self, Item};
 use super::from::{self, From, Part, Title, add_derived};
 use crate::bind::{
-    Binder, Clause, NO_SLOT, NamedTable, NamedView, Scope, ScopeColumn, ScopeTable, SubqueryReads, ViewPart,
+    BindContext, Binder, Clause, NO_SLOT, NamedTable, NamedView, ParamSource, Scope, ScopeColumn, ScopeTable,
+    SubqueryReads, ViewPart,
 };
-use crate::catalog::{CheckOption, TableDef, View, ViewAlgorithm, names};
+use crate::catalog::{Catalog, CheckOption, TableDef, View, ViewAlgorithm, names};
 use crate::expr::{Derivation, Expr, Node, walk};
 use crate::join::order::{FromTree, Leaf, LeafKind, TABLES_MAX};
+use crate::session::Session;
 use crate::stack::with_room;
 
 /// Views within views.
@@ -447,4 +449,17 @@ fn target_of(from: From, conditions: Vec<Expr>) -> Target {
         _ => Vec::new(),
     };
     Target { tables: from.leaves.iter().map(table).collect(), conditions, checks: from.checks, hints }
+}
+
+/// Views and tables.
+type Reached = (Vec<Arc<View>>, Vec<Arc<TableDef>>);
+
+/// A view, the views below it, and the tables of all.
+pub fn reach(catalog: &Catalog, session: &Session, view: &Arc<View>) -> SqlResult<Reached> {
+    let params = ParamSource::default();
+    let mut binder = Binder::new(BindContext { catalog, session, params, assigned: &[], counting: None });
+    target(&mut binder, view, None)?;
+    let views = binder.views.iter().map(|named| named.view.clone()).collect();
+    let tables = binder.tables.iter().filter(|table| !table.is_virtual()).cloned().collect();
+    Ok((views, tables))
 }
