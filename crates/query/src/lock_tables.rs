@@ -15,14 +15,12 @@ use keel_sql::ast::{self, LockWait, Statement, TableLockKind};
 
 use crate::account::check::{self, have_definers};
 use crate::catalog::{Catalog, TableDef, View};
-use crate::home::Home;
-use crate::home::WAIT_WHILE_OWNING;
+use crate::home::{Home, WAIT_WHILE_OWNING};
 use crate::mdl::{Kind, Owned, TableLock};
 use crate::named_locks::LockedName;
 use crate::select::view::reach;
 use crate::session::Session;
-use crate::waits::Contender;
-use crate::waits::Stake;
+use crate::waits::{Contender, Stake};
 
 /// A table of LOCK TABLES, or a view.
 struct Wanted {

@@ -7,9 +7,9 @@
 use keel_base::SqlResult;
 use keel_catalog::{Holds, KeyRange};
 use keel_storage::runtime::fiber;
-use keel_value::key::KeyPart;
+use keel_value::key::{self, KeyPart};
 use keel_value::types::Class;
-use keel_value::{CollationId, Date, Decimal, FixedKind, SqlType, TypeKind, Value, ValueRef, convert, key};
+use keel_value::{CollationId, Date, Decimal, FixedKind, SqlType, TypeKind, Value, ValueRef, convert};
 
 use super::PartCondition;
 use crate::catalog::IndexDef;

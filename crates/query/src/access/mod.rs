@@ -10,6 +10,7 @@
 //! 3. A value that the index's order cannot compare (text with a number) widens its range, to the whole index if need be.
 
 mod bounds;
+mod choice;
 mod choose;
 mod reader;
 mod sieve;
@@ -25,7 +26,8 @@ use crate::select::Subquery;
 use crate::session::Session;
 
 pub use bounds::{Point, encode_point};
-pub use choose::{AccessChoice, AccessKind, AccessRequest, KeyOrder, choose, table_rows};
+pub use choice::{AccessChoice, AccessKind, KeyOrder};
+pub use choose::{AccessRequest, choose, table_rows};
 pub use choose::{union_key_len, whole_key_len};
 pub use keel_catalog::{Holds, KeyRange};
 pub use reader::{ReadMode, TableReader, plain_read, read_mode};

@@ -20,12 +20,11 @@ use super::bounds::{self, Point, Reading};
 use super::sieve::Sieve;
 use super::{AccessPath, PartCondition};
 use crate::catalog::{IndexDef, TableDef};
-use crate::engine_error;
 use crate::expr::{EvalContext, Expr, Frame, RowSlot, walk};
-use crate::sequence;
 use crate::series::Rest;
 use crate::session::Session;
 use crate::sort::{Distinct, RowCursor, RowList};
+use crate::{engine_error, sequence};
 
 /// How a statement reads.
 pub type ReadMode = Read;

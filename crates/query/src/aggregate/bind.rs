@@ -11,8 +11,7 @@ use keel_value::{CollationId, SqlType, TypeKind};
 
 use super::{AggregateCall, AggregateKind};
 use crate::bind::Binder;
-use crate::expr::typing;
-use crate::expr::{Derivation, Expr, Node, walk};
+use crate::expr::{Derivation, Expr, Node, typing, walk};
 use crate::select::stored_type;
 
 /// Whether a call is one of an aggregate.

@@ -6,10 +6,9 @@ use keel_base::{SqlError, SqlResult, errors};
 use keel_sql::ast::{ByteStr, Literal, LiteralValue};
 use keel_sql::{LiteralCell, TemporalCheck, TemporalLiteral};
 use keel_value::collation::{self, Charset};
-use keel_value::convert;
 use keel_value::decimal::MAX_PRECISION;
 use keel_value::types::Format;
-use keel_value::{Cell, CollationId, Decimal, SqlMode, SqlType, TypeKind, Value, ValueRef};
+use keel_value::{Cell, CollationId, Decimal, SqlMode, SqlType, TypeKind, Value, ValueRef, convert};
 
 use super::Binder;
 use crate::expr::typing::{STRING_DECIMALS, int_type};

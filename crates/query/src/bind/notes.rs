@@ -9,6 +9,7 @@ use super::{Binder, NamedTable};
 use crate::account::check::{self, Need};
 use crate::catalog::{TableDef, View};
 use crate::expr::Expr;
+
 pub use crate::named_locks::TableUse;
 
 /// A table that a plan was made for.

@@ -9,6 +9,8 @@ mod rollup;
 
 pub(crate) use rollup::Rollup;
 
+use std::hash::BuildHasher;
+
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use keel_base::{SqlResult, errors};
@@ -17,7 +19,6 @@ use keel_value::decimal::Small;
 use keel_value::key::KeyPart;
 use keel_value::types::Class;
 use keel_value::{Date, DateTime, SqlMode, Value, ValueRef};
-use std::hash::BuildHasher;
 
 use crate::aggregate::{AggregateCall, State};
 use crate::expr::{EvalContext, Expr, RowSlot, Tape};

@@ -30,12 +30,12 @@ use crate::expr::{EvalContext, Expr, RowSlot};
 use crate::json_table::{JsonRun, JsonTable};
 use crate::select::{FrameBuffer, SelectPlan};
 use crate::session::Session;
-
 use distinct::DistinctRun;
-pub(crate) use distinct::DistinctSource;
 use hash::HashRun;
-pub(crate) use hash::{HashPlan, encode_in_domain};
 use stored::StoredRun;
+
+pub(crate) use distinct::DistinctSource;
+pub(crate) use hash::{HashPlan, encode_in_domain};
 pub use stored::{Keeper, new_kept_name};
 
 /// A table read along an access path.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
+use keel_document::json::Path;
 use keel_sql::ast::{self, DataTypeKind, JsonResponse};
 use keel_value::row::Layout;
 use keel_value::{CollationId, SqlType};
@@ -11,7 +12,6 @@ use super::{Column, JsonTable, Kind, NAME, Nest, Response};
 use crate::bind::to_charset;
 use crate::catalog::names;
 use crate::expr::Expr;
-use keel_document::json::Path;
 
 /// Most columns, as of any table.
 const COLUMNS_MAX: usize = 4096;

@@ -6,6 +6,8 @@
 use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, errors};
+use keel_document::json::find::{self, Search};
+use keel_document::json::{Bound, Fault, Path, Scanner, Stop};
 use keel_value::{Value, row};
 
 use super::{Column, JsonTable, Kind, NAME};
@@ -13,8 +15,6 @@ use crate::expr::{EvalContext, RowSlot};
 use crate::memory::Allowance;
 use crate::select::FrameBuffer;
 use crate::session::Session;
-use keel_document::json::find::{self, Search};
-use keel_document::json::{Bound, Fault, Path, Scanner, Stop};
 
 /// The argument that holds the document.
 const DOCUMENT_ARGUMENT: usize = 1;

@@ -3,15 +3,15 @@
 use std::borrow::Cow;
 
 use keel_base::{SqlResult, errors};
+use keel_document::json::find::{self, Search};
+use keel_document::json::scan::{Kind as Form, Scanner};
+use keel_document::json::{Bound, Path, Stop, text};
 use keel_value::convert::{self, Problem, Target};
 use keel_value::{CollationId, Date, SqlType, Value, ValueRef};
 
 use super::{Column, DATABASE, JsonTable, Kind, Response, TABLE};
 use crate::catalog::column_type::padded;
 use crate::session::Session;
-use keel_document::json::find::{self, Search};
-use keel_document::json::scan::{Kind as Form, Scanner};
-use keel_document::json::{Bound, Path, Stop, text};
 
 /// What a column's path leads to.
 struct Found {

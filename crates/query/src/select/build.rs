@@ -7,33 +7,30 @@ use keel_sql::ast::{
     self, Expr as Tree, IntoTarget, Limit, LiteralValue, LockClause, LockWait, OrderItem, Query, QueryBody,
     Select, SelectInto, SelectItem, UnaryOp,
 };
-use keel_value::key::KeyPart;
 use keel_value::{SqlMode, Value};
 
 use super::block::{Block, SortKey};
-use super::carry::{Carry, result_layout, stored_type};
+use super::carry::{Carry, result_layout, sort_part};
 use super::frame::SortPart;
 use super::from::{self, From};
 use super::group::{
     KeyPlace, carry_of, check_full_grouping, group_plan, is_order_of, mark_needed, ordering_index,
     place_aggregates, place_key_columns, place_keys, reads_from,
 };
-use super::loose::Loose;
 use super::metadata::{Passage, describe, goes_out_plainly, item_name, kept_for_windows, of_view, shortened};
 use super::nothing::of_nothing;
-use super::{Body, CommonTable, ExplainFacts, SelectPlan, export, natural, recursive, semi, setop};
+use super::{Body, CommonTable, ExplainFacts, SelectPlan, export, natural, semi, union, with};
 use crate::access::KeyOrder;
 use crate::aggregate::AggregateKind;
 use crate::bind::{Binder, Clause, Listed, Scope, ViewPart};
 use crate::catalog::names;
 use crate::expr::{ColumnRef, Expr, Node, walk};
 use crate::group::GroupPlan;
-use crate::join::Source;
-use crate::join::disjunct;
 use crate::join::order::{self, JoinRequest, LeafKind};
+use crate::join::{Source, disjunct};
 use crate::result::{ColumnMeta, ResultColumns};
 use crate::stack::with_room;
-use crate::window::{self, BoundWindow, WindowPlan};
+use crate::window::{self, BoundWindow};
 
 /// Stack that planning a query may take, without the queries within it.
 const STACK_BYTES: usize = 64 << 10;
@@ -61,7 +58,7 @@ pub(super) fn bind_with(binder: &mut Binder<'_>, with: &ast::With) -> SqlResult<
         }
     }
     if with.recursive {
-        return recursive::bind_with(binder, with);
+        return with::bind_with(binder, with);
     }
     for table in &with.tables {
         binder.derived_depth += 1;
@@ -109,7 +106,7 @@ fn plan_body(binder: &mut Binder<'_>, query: &Query) -> SqlResult<SelectPlan> {
             let lock = lock.or(inner.lock.as_ref()).cloned();
             plan_query(binder, &Query { limit: limit.cloned(), lock, ..Query::clone(inner) })
         }
-        body => setop::plan(binder, body, order, limit, lock),
+        body => union::plan(binder, body, order, limit, lock),
     }
 }
 
@@ -231,7 +228,7 @@ pub(super) fn bind_parts(
     if order.is_empty() && is_plain && binder.reads.is_empty() {
         order = std::mem::take(&mut from.order);
     }
-    recursive::check_use(&from, binder, !binder.scope().aggregates.is_empty() || !windows.is_empty())?;
+    with::check_use(&from, binder, !binder.scope().aggregates.is_empty() || !windows.is_empty())?;
     let (limit, offset) = bind_limit(binder, limit)?;
     Ok(Bound { ties, from, items, conditions, group_by, rolled_items, having, windows, order, limit, offset })
 }
@@ -569,7 +566,7 @@ pub(super) fn assemble(
     let kept = (!windows.is_empty()).then(|| carry_of(&from, &after));
     let windows = kept.map(|tables| {
         let grouped = is_grouped.then_some((group_slot, group_row));
-        WindowPlan::new(windows, tables, grouped, window_slot(group_slot))
+        crate::window::plan_windows(windows, tables, grouped, window_slot(group_slot))
     });
     // For a query without rows: see `Nothing`.
     let filter = if is_grouped && plan_has_subqueries(&project) { conditions.clone() } else { Vec::new() };
@@ -623,7 +620,7 @@ pub(super) fn assemble(
         aggregated.iter().for_each(|place| columns[*place].is_plain = true);
     }
     let loose = group.as_ref().filter(|_| by_chance && row_filter.is_empty());
-    let loose = loose.and_then(|plan| Loose::new(plan, &joined.source));
+    let loose = loose.and_then(|plan| super::group::loose(plan, &joined.source));
     let ordered = match &group {
         Some(plan) => joined.ordered && wished || by_chance && is_order_of(plan, &order),
         None => joined.ordered,
@@ -697,13 +694,6 @@ pub(super) fn sort_key((expr, descending): (Expr, bool)) -> SortKey {
 /// Whether a select list has subqueries.
 fn plan_has_subqueries(project: &[Expr]) -> bool {
     project.iter().any(|item| walk::facts(item).subquery)
-}
-
-/// How a key of an order is encoded.
-pub fn sort_part(expr: &Expr, descending: bool) -> KeyPart {
-    let mut part = KeyPart::new(stored_type(&expr.ty), true);
-    part.descending = descending;
-    part
 }
 
 /// The same; a key that assigns a user variable, or has another value each time, is the select item that it names.

@@ -5,12 +5,13 @@
 
 use std::sync::Arc;
 
+use keel_value::key::KeyPart;
 use keel_value::row::{self, Layout};
-use keel_value::types::Class;
+use keel_value::types::{Class, Format};
 use keel_value::{SqlType, TypeKind, ValueRef};
 
-use crate::expr::RowSlot;
 use crate::expr::frame::NOT_COVERED;
+use crate::expr::{Expr, RowSlot};
 
 /// The kept columns of one slot.
 #[derive(Clone)]
@@ -148,5 +149,23 @@ pub(crate) fn fits(ty: &SqlType, value: ValueRef<'_>) -> bool {
         ValueRef::Time(_) => ty.kind == TypeKind::Time,
         ValueRef::DateTime(_) => matches!(ty.kind, TypeKind::DateTime | TypeKind::Timestamp),
         ValueRef::Fixed(v) => ty.kind == v.kind().type_kind(),
+    }
+}
+
+/// How a key of an order is encoded.
+pub fn sort_part(expr: &Expr, descending: bool) -> KeyPart {
+    let mut part = KeyPart::new(stored_type(&expr.ty), true);
+    part.descending = descending;
+    part
+}
+
+/// A result's type as a column: timestamps are local times from here on.
+pub fn local_type(ty: &SqlType) -> SqlType {
+    match ty.kind {
+        TypeKind::Timestamp => {
+            SqlType::temporal(TypeKind::DateTime, ty.decimals).with_format(Format::Instant)
+        }
+        TypeKind::Bit => ty.clone().with_format(Format::Plain),
+        _ => ty.clone(),
     }
 }

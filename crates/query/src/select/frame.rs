@@ -2,12 +2,11 @@
 
 use std::cell::OnceCell;
 
-use keel_value::collation;
 use keel_value::key::KeyPart;
 use keel_value::row::{self, Layout};
 use keel_value::temporal::Utc;
 use keel_value::types::Class;
-use keel_value::{Cell, CollationId, Date, SqlMode, SqlType, Value, ValueRef, convert};
+use keel_value::{Cell, CollationId, Date, SqlMode, SqlType, Value, ValueRef, collation, convert};
 
 use super::carry::fits;
 use crate::expr::frame::{Kept, once_cells};

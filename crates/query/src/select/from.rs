@@ -5,12 +5,9 @@ use std::sync::Arc;
 use keel_base::{SqlError, SqlResult, errors};
 use keel_sql::ast::{IndexHint, IndexHintKind, JoinCondition, JoinKind, Query, TableRef};
 
-use keel_value::types::Format;
-use keel_value::{SqlType, TypeKind};
-
-use super::carry::result_layout;
+use super::carry::{local_type, result_layout};
 use super::natural::{self, Columns};
-use super::{Body, SelectPlan, WorkingPlan, build, function, merge, recursive, view};
+use super::{Body, SelectPlan, WorkingPlan, build, function, merge, view, with};
 use crate::bind::{Binder, Clause, Scope, ScopeColumn, ScopeTable, ViewPart};
 use crate::catalog::{TableDef, names};
 use crate::expr::Expr;
@@ -148,7 +145,7 @@ fn table_ref(binder: &mut Binder<'_>, from: &mut From, table: &TableRef) -> SqlR
             {
                 let (plan, columns) = (common.plan.clone(), common.columns.clone());
                 if let Some(round) = common.round_of {
-                    recursive::note_use(binder, round, &name.name)?;
+                    with::note_use(binder, round, &name.name)?;
                 }
                 let alias = alias.as_deref().unwrap_or(&name.name).to_string();
                 return Ok((add_derived(binder, from, plan, Title::of(&alias), &columns)?, Vec::new()));
@@ -389,15 +386,4 @@ pub(super) fn add_derived(
         worked_out: Vec::new(),
     })?;
     Ok(FromTree::Leaf(slot))
-}
-
-/// A result's type as a column: timestamps are local times from here on.
-pub fn local_type(ty: &SqlType) -> SqlType {
-    match ty.kind {
-        TypeKind::Timestamp => {
-            SqlType::temporal(TypeKind::DateTime, ty.decimals).with_format(Format::Instant)
-        }
-        TypeKind::Bit => ty.clone().with_format(Format::Plain),
-        _ => ty.clone(),
-    }
 }

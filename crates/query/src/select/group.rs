@@ -7,11 +7,12 @@ use keel_value::TypeKind;
 use keel_value::key::KeyPart;
 
 use super::build::RolledItem;
-use super::carry::{Carry, stored_type};
-use super::from::{self, From};
+use super::carry::{Carry, local_type, stored_type};
+use super::from::From;
+use super::loose::Loose;
 use super::subquery::Subquery;
 use crate::access::AccessPath;
-use crate::aggregate::AggregateCall;
+use crate::aggregate::{AggregateCall, AggregateKind};
 use crate::bind::{Scope, ScopeTable, ViewPart};
 use crate::catalog::{self, IndexDef};
 use crate::expr::print::AGGREGATE_NAME;
@@ -96,7 +97,7 @@ pub(crate) fn place_aggregates(expr: &mut Expr, slot: u16) {
     walk::visit_mut(expr, &mut |e| {
         if let Node::Aggregate(number) = e.node {
             e.node = Node::Column(ColumnRef { slot, column: number as u16, name: AGGREGATE_NAME.into() });
-            e.ty = from::local_type(&e.ty);
+            e.ty = local_type(&e.ty);
         }
     });
 }
@@ -114,7 +115,7 @@ impl KeyPlace {
     pub fn put(self, expr: &mut Expr, key: usize) {
         let name = expr.as_column().map_or_else(|| "key".into(), |column| column.name.clone());
         expr.node = Node::Column(ColumnRef { slot: self.slot, column: (self.first + key) as u16, name });
-        (expr.ty, expr.nullable) = (from::local_type(&expr.ty), true);
+        (expr.ty, expr.nullable) = (local_type(&expr.ty), true);
     }
 }
 
@@ -250,4 +251,41 @@ pub(super) fn ordering_index<'s>(plan: &GroupPlan, source: &'s Source) -> Option
 pub(super) fn is_order_of(plan: &GroupPlan, order: &[(Expr, bool)]) -> bool {
     let same = |((expr, descending), key): (&(Expr, bool), &Expr)| !descending && walk::same(expr, key);
     order.len() <= plan.keys.len() && order.iter().zip(&plan.keys).all(same)
+}
+
+/// What is needed of groups that come in the order of their keys; None where that is every row.
+pub(super) fn loose(plan: &GroupPlan, source: &Source) -> Option<Loose> {
+    let Source::Table(table) = source else { return None };
+    let counts = |e: &Expr| {
+        let facts = walk::facts(e);
+        facts.volatile || facts.assigns || facts.sequences
+    };
+    if table.numbered || table.filter.iter().chain(&table.implied).any(counts) {
+        return None;
+    }
+    let index = ordering_index(plan, source)?;
+    // Behind the declared parts come those of the clustered key.
+    let behind = table.table.clustered_index().filter(|clustered| clustered.name != index.name);
+    let mut parts = index.parts.iter().chain(behind.iter().flat_map(|clustered| &clustered.parts));
+    let next = parts.nth(plan.keys.len());
+    let mut loose = Loose { first: None, last: false };
+    for call in &plan.aggregates {
+        let argument = call.args.first().filter(|argument| is_ordered(argument))?;
+        let column = argument.as_column().filter(|column| column.slot == table.slot)?;
+        next.filter(|part| {
+            part.column == column.column as usize && part.prefix.is_none() && !part.descending
+        })?;
+        match call.kind {
+            AggregateKind::Min => loose.first = Some(argument.clone()),
+            AggregateKind::Max => loose.last = true,
+            _ => return None,
+        }
+    }
+    Some(loose)
+}
+
+/// Whether MIN and MAX compare values as an index does: members of ENUM and SET have names, and an hour is repeated where the
+/// clock is set back.
+fn is_ordered(argument: &Expr) -> bool {
+    !argument.ty.has_members() && argument.ty.kind != TypeKind::Timestamp
 }

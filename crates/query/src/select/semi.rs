@@ -10,9 +10,8 @@ use keel_base::SqlResult;
 use keel_sql::ast::{BinaryOp, Expr as Tree, Query, QueryBody, Select, SelectOptions, TableRef, UnaryOp};
 use keel_value::{SqlType, TypeKind};
 
-use super::build;
 use super::from::{self, From};
-use super::view;
+use super::{build, view};
 use crate::bind::{Binder, Clause, Scope};
 use crate::expr::{CompareOp, Comparison, Expr, Node, typing, walk};
 use crate::join::Matching;

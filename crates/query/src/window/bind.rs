@@ -1,17 +1,21 @@
 //! Binding of window functions: calls where they stand, windows once all items and orders are known.
 
+use std::sync::Arc;
+
 use keel_base::{SqlResult, errors};
 use keel_sql::ast::{
     self, FrameBound, FrameExclude, FunctionCall, Literal, LiteralValue, OrderItem, WindowFrame, WindowSpec,
 };
+use keel_value::row::Layout;
 use keel_value::types::Class;
 use keel_value::{Decimal, SqlType, Value};
 
-use super::{Bound, Frame, WindowCall, WindowKind};
+use super::plan::{ComputedSlot, WindowCarry, WindowPlan};
+use super::{Bound, Frame, FrameGroup, Stage, WindowCall, WindowKind};
 use crate::aggregate::{AggregateKind, min_max_type};
 use crate::bind::{Binder, Clause, place};
 use crate::expr::{ArithOp, ColumnRef, Derivation, Expr, Node, typing, walk};
-use crate::select::local_type;
+use crate::select::{Carry, local_type, result_layout, sort_part};
 
 /// A call whose window is not bound yet.
 #[derive(Clone)]
@@ -376,5 +380,88 @@ fn round(arg: &mut Expr) {
         let plain = std::mem::replace(arg, Expr::null());
         let (ty, nullable, derivation) = (plain.ty.clone(), plain.nullable, plain.derivation);
         *arg = Expr { node: Node::Convert(Box::new(plain)), ty, nullable, derivation };
+    }
+}
+
+/// Plans windows whose functions and keys read their rows from the tables' slots and from `group`: its slot, and its
+/// aggregates' types. `slot` takes the results, the slot behind it keys.
+pub(crate) fn plan_windows(
+    windows: Vec<BoundWindow>,
+    tables: Carry,
+    group: Option<(u16, Arc<Layout>)>,
+    slot: u16,
+) -> WindowPlan {
+    let mut stages: Vec<Stage> = Vec::new();
+    let mut calls = Vec::new();
+    for window in windows {
+        let number = calls.len();
+        let BoundWindow { call, partition, order, frame } = window;
+        calls.push(call);
+        let stage = stage_for(&mut stages, partition, &order);
+        let peer_parts = stage.partition_parts + order.len();
+        let by_value = frame.start.is_value() || frame.end.is_value();
+        let range_key = if by_value { order.into_iter().next() } else { None };
+        let shared = |group: &&mut FrameGroup| group.peer_parts == peer_parts && alike(&group.frame, &frame);
+        match stage.groups.iter_mut().find(shared) {
+            Some(group) => group.calls.push(number),
+            None => stage.groups.push(FrameGroup { peer_parts, range_key, frame, calls: vec![number] }),
+        }
+    }
+    // A stage without keys takes rows as they come: first, it leaves their order to the others.
+    stages.sort_by_key(|stage| !stage.keys.is_empty());
+    let results = ComputedSlot { slot, layout: result_layout(calls.iter().map(|call| &call.ty)) };
+    let group = group.map(|(slot, layout)| ComputedSlot { slot, layout });
+    let computed = group.into_iter().chain([results]).collect();
+    WindowPlan { stages, calls, carry: WindowCarry { tables, computed }, slot, key_slot: slot + 1 }
+}
+
+/// The stage that sorts by this partition and order, or by more; a new one where there is none.
+fn stage_for<'s>(stages: &'s mut Vec<Stage>, partition: Vec<Expr>, order: &[(Expr, bool)]) -> &'s mut Stage {
+    let serves = |stage: &Stage| {
+        let (own, rest) = stage.keys.split_at(stage.partition_parts);
+        let parts = &stage.parts[stage.partition_parts..];
+        own.len() == partition.len()
+            && own.iter().zip(&partition).all(|(a, b)| walk::same(a, b))
+            && rest.iter().zip(parts).zip(order).all(|((key, part), (expr, descending))| {
+                part.descending == *descending && walk::same(key, expr)
+            })
+    };
+    let index = stages.iter().position(serves).unwrap_or_else(|| {
+        let parts = partition.iter().map(|key| sort_part(key, false)).collect();
+        let partition_parts = partition.len();
+        stages.push(Stage { keys: partition, parts, partition_parts, groups: Vec::new() });
+        stages.len() - 1
+    });
+    let stage = &mut stages[index];
+    let known = stage.keys.len() - stage.partition_parts;
+    for (expr, descending) in order.iter().skip(known) {
+        stage.keys.push(expr.clone());
+        stage.parts.push(sort_part(expr, *descending));
+    }
+    stage
+}
+
+/// Whether frames are the same, bounds by value excepted.
+fn alike(a: &Frame, b: &Frame) -> bool {
+    use super::Bound::{Current, Rows, Unbounded};
+    let bound = |a: &_, b: &_| match (a, b) {
+        (Unbounded, Unbounded) | (Current, Current) => true,
+        (Rows(a), Rows(b)) => a == b,
+        _ => false,
+    };
+    a.range == b.range && bound(&a.start, &b.start) && bound(&a.end, &b.end)
+}
+
+impl BoundWindow {
+    /// Every expression over rows.
+    pub fn expressions(&self) -> impl Iterator<Item = &Expr> {
+        let keys = self.partition.iter().chain(self.order.iter().map(|(key, _)| key));
+        keys.chain(self.call.expressions())
+    }
+
+    /// The same, to change.
+    pub fn expressions_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
+        let keys = self.partition.iter_mut().chain(self.order.iter_mut().map(|(key, _)| key));
+        keys.chain(self.call.expressions_mut())
     }
 }

@@ -21,7 +21,7 @@ mod result;
 mod rows;
 mod run;
 
-pub(crate) use bind::{BoundWindow, Pending};
+pub(crate) use bind::{BoundWindow, Pending, plan_windows};
 pub(crate) use plan::{WindowPlan, place};
 pub(crate) use run::WindowRun;
 
