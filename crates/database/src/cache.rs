@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hashbrown::HashMap;
 use keel_catalog::Catalog;
-use keel_query::bind::{literal_value, temporal_check};
-use keel_query::session::Session;
+use keel_exec::session::Session;
+use keel_planner::bind::{literal_value, temporal_check};
 use keel_sql::digest::{self, Digest};
 use keel_sql::{Literal, ParseOptions, TypeFamily};
 use keel_storage::runtime::fiber;

@@ -14,12 +14,11 @@ use keel_context::result::Completion;
 use keel_context::waits::RingLock;
 use keel_definitions::ddl::{Definer, Statements};
 use keel_dml::{Family, delete, insert, is_join, load, multi, single_table, update};
-use keel_query::account::check::{self, Asked, ColumnNeed, Need};
-use keel_query::bind::{BindContext, Binder, Clause, Dependency, Notes, ParamSource, Shape, TableUse};
-use keel_query::home::Home;
-use keel_query::host::Host;
-use keel_query::select;
-use keel_query::session::Session;
+use keel_exec::home::Home;
+use keel_exec::host::Host;
+use keel_exec::session::Session;
+use keel_planner::bind::{BindContext, Binder, Clause, Dependency, Notes, ParamSource, Shape, TableUse};
+use keel_planner::check::{self, Asked, ColumnNeed, Need};
 use keel_sql::Literal;
 use keel_sql::ast::{self, Statement};
 use keel_storage::Engine;
@@ -464,7 +463,7 @@ impl Database {
     fn query(&self, cx: BindContext<'_>, query: &ast::Query, notes: &mut Notes) -> SqlResult<Body> {
         let mut binder = Binder::new(cx);
         binder.locks_rows = query.lock.as_ref().is_some_and(|lock| lock.update);
-        let general = select::plan_select(&mut binder, query)?;
+        let general = keel_planner::select::plan_select(&mut binder, query)?;
         notes.take(&binder);
         let find = |name: &ast::ObjectName| self.table_of(cx, name);
         Ok(match PointSelect::recognise(cx, query, general, &find)? {

@@ -18,11 +18,10 @@ use keel_context::result::{Completion, ResultColumns, RowSink, RowView};
 use keel_context::waits::Contender;
 use keel_definitions::maintain;
 use keel_dml::{delete, explain, insert, multi, update};
+use keel_exec::select;
+use keel_exec::session::Session;
 use keel_expr::{Env, EvalContext, Expr, Frame, rights as see};
-use keel_query::account::check;
-use keel_query::home::Home;
-use keel_query::select;
-use keel_query::session::Session;
+use keel_planner::check;
 use keel_sql::ast::{LockWait, Statement};
 use keel_storage::runtime::time;
 use keel_value::Value;
@@ -475,7 +474,7 @@ impl Database {
                 let params = if plan.literals.is_some() { &[] } else { params };
                 let done = self.definer().define(session, definition, params);
                 match definition {
-                    Statement::DropTable(_) if done.is_ok() => Home::forget_dropped(session, &locks),
+                    Statement::DropTable(_) if done.is_ok() => Database::forget_dropped(session, &locks),
                     Statement::CreateTable(create) if create.or_replace => {
                         self.forget_replaced(session, &create.name, &locks);
                     }

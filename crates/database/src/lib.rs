@@ -1,8 +1,8 @@
 //! From a statement's text to its effect: plans, their cache, and how they run.
 //!
-//! The server owns one [`Database`] and a [`Session`](keel_query::Session) per connection. A text statement is looked for
+//! The server owns one [`Database`] and a [`Session`](keel_exec::Session) per connection. A text statement is looked for
 //! in the plan cache by its digest ([`Database::cached`]); on a miss it is parsed and bound ([`Database::prepare`]); either
-//! way [`Database::execute`] runs the plan and hands rows to a [`RowSink`](keel_query::RowSink) as slices of pages.
+//! way [`Database::execute`] runs the plan and hands rows to a [`RowSink`](keel_exec::RowSink) as slices of pages.
 //!
 //! Statements are atomic: what a failed one wrote is undone, its transaction goes on, except after a deadlock, which ends
 //! the whole transaction. Definitions change the catalog's tree in the same transaction that creates and drops trees of
@@ -13,6 +13,7 @@ mod cache;
 mod database;
 mod execute;
 mod explain;
+mod lock_tables;
 mod plan;
 mod point;
 mod refuse;

@@ -10,11 +10,11 @@ use keel_catalog::{Catalog, TableDef, View};
 use keel_context::mdl::TableLock;
 use keel_context::memory::Allowance;
 use keel_context::result::ResultColumns;
+use keel_exec::running::{Execution, Planned};
+use keel_exec::session::Session;
 use keel_expr::Expr;
-use keel_query::account::check::Need;
-use keel_query::bind::{Dependency, Shape, TableUse};
-use keel_query::running::{Execution, Planned};
-use keel_query::session::Session;
+use keel_planner::bind::{Dependency, Shape, TableUse};
+use keel_planner::check::Need;
 use keel_sql::Literal;
 use keel_sql::ast::{LockClause, QueryBody, Statement};
 use keel_storage::Isolation;
@@ -231,7 +231,7 @@ pub(crate) enum Body {
     /// A single-row SELECT.
     PointSelect(Box<crate::point::PointSelect>),
     /// Any other SELECT.
-    Select(Box<keel_query::select::SelectPlan>),
+    Select(Box<keel_exec::select::SelectPlan>),
     /// INSERT and REPLACE.
     Insert(Box<keel_dml::InsertPlan>),
     /// UPDATE of one table.

@@ -1,7 +1,7 @@
 //! The direct path of a SELECT that names one row by its clustered key and wants plain columns of it.
 //!
 //! There is no operator tree: the key is encoded once from the parameters, the engine finds the row, and the wanted
-//! columns go from the page to the client's buffer. Whatever is not that simple is left to [`keel_query::select`].
+//! columns go from the page to the client's buffer. Whatever is not that simple is left to [`keel_exec::select`].
 
 use std::sync::Arc;
 
@@ -9,11 +9,12 @@ use keel_base::SqlResult;
 use keel_catalog::TableDef;
 use keel_context::engine_error;
 use keel_context::result::{ResultColumns, RowSink, RowView};
+use keel_exec::access::{self, AccessPath, Point, encode_point};
+use keel_exec::select::SelectPlan;
+use keel_exec::session::Session;
 use keel_expr::{Expr, Frame};
-use keel_query::access::{self, AccessPath, AccessRequest, Point, encode_point};
-use keel_query::bind::{BindContext, Binder, Clause};
-use keel_query::select::SelectPlan;
-use keel_query::session::Session;
+use keel_planner::access::AccessRequest;
+use keel_planner::bind::{BindContext, Binder, Clause};
 use keel_sql::ast;
 use keel_storage::Read;
 use keel_value::{TypeKind, Value};
@@ -57,7 +58,7 @@ impl PointSelect {
         let Some(filter) = &select.filter else { return Ok(Err(general)) };
         let predicates = binder.bind_condition(filter, Clause::Where)?;
         let conjuncts: Vec<&Expr> = predicates.iter().collect();
-        let choice = access::choose(&AccessRequest {
+        let choice = keel_planner::access::choose(&AccessRequest {
             table: &table,
             slot: 0,
             predicates: &conjuncts,

@@ -2,7 +2,7 @@
 
 use keel_base::SqlResult;
 use keel_dml::single_table;
-use keel_query::session::Session;
+use keel_exec::session::Session;
 use keel_sql::ast::{self, MaintainOp, Statement, TableRef};
 
 use crate::Database;

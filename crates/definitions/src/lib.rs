@@ -1,6 +1,6 @@
 //! Definitions, statements about accounts, and maintenance: what changes the catalog.
 //!
-//! A [`Definer`] runs them over a [`Home`](keel_query::Home). The statements that a definition runs itself, such as the
+//! A [`Definer`] runs them over a [`Home`](keel_exec::Home). The statements that a definition runs itself, such as the
 //! INSERT of CREATE TABLE ... SELECT, reach it as [`Statements`].
 #![forbid(unsafe_code)]
 

@@ -14,8 +14,8 @@ use keel_context::mdl::{Kind, Owned, TableLock};
 use keel_context::result::{ColumnMeta, Completion, ResultColumns, RowSink, RowView};
 use keel_context::waits::Contender;
 use keel_dml::{EntryBuffers, write_entry};
-use keel_query::account::check::have_definers;
-use keel_query::session::Session;
+use keel_exec::session::Session;
+use keel_planner::check::have_definers;
 use keel_sql::ast::{LockWait, Maintain, MaintainOp, ObjectName, Persistent, VarScope};
 use keel_storage::{Read, ScanRange, Txn, TxnOptions};
 use keel_value::row::RowRef;
@@ -227,7 +227,7 @@ fn has_all(table: &TableDef, named: &Persistent) -> bool {
 
 /// Refuses a view of which a definer is gone, its own or that of one below.
 fn check_definers(database: Definer<'_>, session: &Session, view: &Arc<View>) -> SqlResult<()> {
-    let (views, _) = keel_query::select::view::reach(&database.catalog(), session, view)?;
+    let (views, _) = keel_planner::select::view::reach(&database.catalog(), session, view)?;
     have_definers(session, &database.catalog().accounts, &views)
 }
 

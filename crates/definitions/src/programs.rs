@@ -2,10 +2,10 @@
 
 use keel_base::{SqlError, SqlResult, errors};
 use keel_catalog::account::{Accounts, Privileges};
+use keel_exec::session::Session;
 use keel_expr::env::schema_of;
 use keel_expr::rights as see;
-use keel_query::account::check;
-use keel_query::session::Session;
+use keel_planner::check;
 use keel_sql::ast::{Account, ObjectName, ProgramAction, ProgramKind, ProgramStatement, Wanted, WantedOf};
 
 use crate::ddl::Definer;

@@ -11,7 +11,7 @@ use keel_base::SqlResult;
 use keel_catalog::TableDef;
 use keel_catalog::counter::{Reserved, Step};
 use keel_context::engine_error;
-use keel_query::session::Session;
+use keel_exec::session::Session;
 
 /// AUTO_INCREMENT values of one statement.
 #[derive(Default)]

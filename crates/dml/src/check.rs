@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, code, errors};
 use keel_catalog::{Catalog, TableDef, View};
+use keel_exec::session::Session;
 use keel_expr::frame::once_cells;
 use keel_expr::{EvalContext, Expr, Frame, RowSlot};
-use keel_query::bind::{BindContext, Binder, Clause, ParamSource};
-use keel_query::session::Session;
+use keel_planner::bind::{BindContext, Binder, Clause, ParamSource};
 use keel_sql::ast;
 
 use super::assign::comes_first;

@@ -3,9 +3,9 @@
 use keel_base::{SqlResult, errors};
 use keel_catalog::TableDef;
 use keel_catalog::column_type::implicit_default;
+use keel_exec::session::Session;
 use keel_expr::typing;
-use keel_query::bind::bytes_as_number;
-use keel_query::session::Session;
+use keel_planner::bind::bytes_as_number;
 use keel_value::convert::{self, Problem, Target};
 use keel_value::{Cell, Date, SqlType, TypeKind, Value, ValueRef};
 

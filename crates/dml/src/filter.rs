@@ -7,12 +7,14 @@ use keel_base::{SqlResult, errors};
 use keel_catalog::TableDef;
 use keel_context::counts::Counts;
 use keel_context::sort::Sorter;
+use keel_exec::access::{self, AccessPath, TableReader};
+use keel_exec::select::{SortPart, encode_sort_part};
+use keel_exec::session::Session;
 use keel_expr::frame::{Kept, once_cells};
 use keel_expr::{EvalContext, Expr, Frame, Node, RowSlot};
-use keel_query::access::{self, AccessPath, AccessRequest, TableReader};
-use keel_query::bind::{Binder, Clause};
-use keel_query::select::{SortPart, encode_sort_part, ordinal};
-use keel_query::session::Session;
+use keel_planner::access::AccessRequest;
+use keel_planner::bind::{Binder, Clause};
+use keel_planner::select::ordinal;
 use keel_sql::ast;
 use keel_storage::Read;
 use keel_storage::runtime::time;
@@ -83,7 +85,7 @@ impl Targets {
         let wished = wished.unwrap_or_default();
         let needed = vec![true; table.columns.len()];
         let conjuncts: Vec<&Expr> = predicates.iter().collect();
-        let choice = access::choose(&AccessRequest {
+        let choice = keel_planner::access::choose(&AccessRequest {
             table,
             slot: 0,
             predicates: &conjuncts,

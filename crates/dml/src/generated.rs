@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
 use keel_catalog::{Catalog, TableDef};
+use keel_exec::session::Session;
 use keel_expr::frame::once_cells;
 use keel_expr::{EvalContext, Expr, Frame, RowSlot, walk};
-use keel_query::bind::generated::parse;
-use keel_query::bind::{BindContext, Binder, Clause, ParamSource};
-use keel_query::session::Session;
+use keel_planner::bind::generated::parse;
+use keel_planner::bind::{BindContext, Binder, Clause, ParamSource};
 use keel_value::row::RowRef;
 use keel_value::{SqlType, Value};
 

@@ -45,8 +45,8 @@ pub use rows::{
 pub use through::is_join;
 pub use update::UpdatePlan;
 
-pub use keel_query::scratch::RowBuffers;
-pub use keel_query::scratch::WriteScratch;
+pub use keel_exec::scratch::RowBuffers;
+pub use keel_exec::scratch::WriteScratch;
 
 /// Looks a table up by its name.
 pub type Find<'a> = &'a dyn Fn(&ObjectName) -> SqlResult<Arc<TableDef>>;

@@ -12,11 +12,11 @@ use keel_catalog::{IndexKind, TableDef, names};
 use keel_context::engine_error;
 use keel_context::result::{Completion, RowView};
 use keel_context::sort::Sorter;
-use keel_query::bind::{BindContext, Binder, Notes, ROW_NUMBER, display};
-use keel_query::join::TableSource;
-use keel_query::scratch::RowBuffers;
-use keel_query::select::{self, RowOutput, RowPacker, SelectPlan, result_layout};
-use keel_query::session::Session;
+use keel_exec::join::TableSource;
+use keel_exec::scratch::RowBuffers;
+use keel_exec::select::{self, RowOutput, RowPacker, SelectPlan, result_layout};
+use keel_exec::session::Session;
+use keel_planner::bind::{BindContext, Binder, Notes, ROW_NUMBER, display};
 use keel_sql::ast::{self, ColumnName, Expr, SelectItem, TableRef};
 use keel_value::row::{Layout, RowRef};
 use keel_value::{SqlType, TypeKind, Value};
@@ -179,7 +179,7 @@ pub fn plan_update(
     let mut binder = Binder::new(cx);
     refuse_ordinals(&mut binder, &update.order_by)?;
     binder.changing = locking_select(&query);
-    let mut query = Box::new(select::plan_select(&mut binder, &query)?);
+    let mut query = Box::new(keel_planner::select::plan_select(&mut binder, &query)?);
     query.keep_assigned_digits();
     query.share_unless(&|source| targets.iter().any(|target| target.is_read_as(source)));
     notes.take(&binder);
@@ -240,7 +240,7 @@ pub fn plan_delete(
     let query = locking_query(delete.with.as_ref(), &delete.from, delete.filter.as_ref(), items);
     let mut binder = Binder::new(cx);
     binder.changing = locking_select(&query);
-    let mut query = Box::new(select::plan_select(&mut binder, &query)?);
+    let mut query = Box::new(keel_planner::select::plan_select(&mut binder, &query)?);
     query.share_unless(&|source| targets.iter().any(|target| target.is_read_as(source)));
     notes.take(&binder);
     for (target, name) in targets.iter().zip(&delete.targets) {

@@ -6,9 +6,9 @@
 //! parents here, so that no statement fails because its join is read in another order than MariaDB's.
 
 use keel_catalog::TableDef;
+use keel_exec::access::AccessPath;
+use keel_exec::join::TableSource;
 use keel_expr::Node;
-use keel_query::access::AccessPath;
-use keel_query::join::TableSource;
 use keel_sql::ast::{JoinKind, TableRef};
 
 /// A table of the query's join.

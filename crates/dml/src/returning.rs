@@ -8,11 +8,10 @@ use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
 use keel_context::result::{ResultColumns, RowSink, RowView};
+use keel_exec::session::Session;
 use keel_expr::frame::{Kept, once_cells};
 use keel_expr::{EvalContext, Expr, Frame, RowSlot};
-use keel_query::bind::{BindContext, Binder, Clause, NamedTable, Notes};
-use keel_query::select;
-use keel_query::session::Session;
+use keel_planner::bind::{BindContext, Binder, Clause, NamedTable, Notes};
 use keel_sql::ast::SelectItem;
 use keel_value::Value;
 
@@ -44,7 +43,7 @@ pub(crate) fn bind(
     through::bind_returned(&mut binder, changed, alias)?;
     let table = &changed.table;
     binder.pins_literals = true;
-    let (columns, mut project) = select::bind_list(&mut binder, items, Clause::Returning)?;
+    let (columns, mut project) = keel_planner::select::bind_list(&mut binder, items, Clause::Returning)?;
     let reads = |named: &NamedTable| named.by_own_name && Arc::ptr_eq(&named.table, table);
     if by_values && binder.named.iter().any(reads) {
         return Err(errors::update_table_used(&table.name, "INSERT"));

@@ -5,7 +5,7 @@ use keel_catalog::counter::{Step, counted};
 use keel_catalog::row_entries::{clustered_key, write_clustered_key, write_entry};
 use keel_catalog::{IndexDef, TableDef};
 use keel_context::engine_error;
-use keel_query::scratch::RowBuffers;
+use keel_exec::scratch::RowBuffers;
 use keel_storage::{Insert, OnDuplicate, Read, Txn};
 use keel_value::ValueRef;
 use keel_value::row::RowRef;

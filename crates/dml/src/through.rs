@@ -6,8 +6,8 @@ use std::sync::Arc;
 use keel_base::{SqlResult, errors};
 use keel_catalog::{TableDef, View, names};
 use keel_expr::{ColumnRef, Expr, Node, walk};
-use keel_query::bind::{BindContext, Binder, NO_SLOT, NamedTable, OUTSIDE, Scope, ScopeTable, ViewPart};
-use keel_query::select::view::{Target, plain_columns, target};
+use keel_planner::bind::{BindContext, Binder, NO_SLOT, NamedTable, OUTSIDE, Scope, ScopeTable, ViewPart};
+use keel_planner::select::view::{Target, plain_columns, target};
 use keel_sql::ast::{self, IndexHint, ObjectName, TableRef};
 
 /// The one table that a statement changes, by itself or through a view.
@@ -338,7 +338,7 @@ fn with_views(
     from: &[TableRef],
 ) -> SqlResult<(Vec<Named>, Vec<NamedView>)> {
     let mut binder = Binder::new(cx);
-    let scope: Scope = keel_query::select::view::scope_of(&mut binder, with, from)?;
+    let scope: Scope = keel_planner::select::view::scope_of(&mut binder, with, from)?;
     let checking: Vec<Arc<View>> =
         binder.views.iter().filter(|named| !named.in_view).map(|n| n.view.clone()).collect();
     let asks = |schema: &str, name: &str| {

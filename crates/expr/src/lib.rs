@@ -1,6 +1,6 @@
 //! Bound expressions: typed trees over column slots, parameters and constants.
 //!
-//! The binder (crate `query`) makes them from the tree of the statement; [`Expr::eval`] computes one over a
+//! The binder (crate `planner`) makes them from the tree of the statement; [`Expr::eval`] computes one over a
 //! [`Frame`], i.e. the current row of each table, the statement's parameters and the rows of enclosing queries.
 //!
 //! 1. A column is `(slot, column)`: slot = the place of its table in the frame, column = its place in the table.
@@ -9,7 +9,7 @@
 //!    predicate compares values of one class without converting per row.
 //! 4. Evaluation never parks, except through subqueries, SLEEP and the lock functions.
 //!
-//! Types, nullability and coercibility follow MariaDB 10.11 (checked by goldens in the tests of `query`).
+//! Types, nullability and coercibility follow MariaDB 10.11 (checked by goldens in the tests of `database`).
 
 #![forbid(unsafe_code)]
 

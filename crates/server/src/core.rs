@@ -3,13 +3,20 @@
 use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, code, errors};
-use keel_query::admission::Share;
-use keel_query::{Collect, InterruptState, Session, UserVariable};
-use keel_query::{account::see, account::see::Denied};
+use keel_context::admission::Share;
+use keel_exec::{Collect, InterruptState, Session, UserVariable};
+use keel_expr::rights as see;
+use keel_expr::rights::Denied;
 use keel_runtime::time;
+use keel_settings::budget;
+use keel_settings::variables::{SessionSettings, Setting};
 use keel_sql::ast::{Expr, LiteralValue, Query, QueryBody, SelectItem, Statement, UnaryOp};
 use keel_value::collation::{self, Charset};
 use keel_value::{SqlType, Value};
+use keel_views::counters::Counter;
+use keel_views::monitor::foreign;
+use keel_views::registry::Client;
+use keel_views::show::Caller;
 use keel_wire::capability::{Capabilities, Status};
 use keel_wire::reply::StateChange;
 
@@ -17,12 +24,6 @@ use crate::prepared::Statements;
 use crate::session::Tally;
 use crate::state::ServerState;
 use crate::usage::Limited;
-use keel_settings::budget;
-use keel_settings::variables::{SessionSettings, Setting};
-use keel_views::counters::Counter;
-use keel_views::monitor::foreign;
-use keel_views::registry::Client;
-use keel_views::show::Caller;
 
 /// A connection's state.
 pub struct Core {
@@ -414,7 +415,7 @@ impl Core {
     }
 
     fn evaluate_by_query(&mut self, expr: &Expr, params: &[Value]) -> SqlResult<Evaluated> {
-        if keel_query::aggregate::has_aggregate(expr) {
+        if keel_planner::aggregate::has_aggregate(expr) {
             return Err(errors::invalid_group_func_use());
         }
         if expr.has_window_function() {

@@ -14,7 +14,6 @@ use std::time::Duration;
 
 use keel_runtime::fs::{self, File, FileLock, OpenOptions, Sync};
 use keel_runtime::{console, fiber, time};
-
 use keel_storage::folder::{FORMAT, LOCK};
 
 use crate::start::StartError;

@@ -4,17 +4,17 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, Weak};
 
 use keel_base::{SqlResult, errors};
-use keel_query::catalog::TableDef;
-use keel_query::user_locks::UserLocks;
-use keel_query::{Executor, FileRules, Host, Place, Server, Session, WorkMemory};
+use keel_catalog::TableDef;
+use keel_context::user_locks::UserLocks;
+use keel_exec::{Executor, FileRules, Host, Place, Server, Session, WorkMemory};
+use keel_settings::variables::{Scope, key_caches, table};
 use keel_sql::ast::VarScope;
 use keel_value::{CollationId, Value};
+use keel_views::schema::{self, View};
+use keel_views::session_variables;
 
 use crate::show;
 use crate::state::{ServerState, VERSION};
-use keel_settings::variables::{Scope, key_caches, table};
-use keel_views::schema::{self, View};
-use keel_views::session_variables;
 
 /// The server behind the executor's back. Made before the state, since the databases are opened in between.
 #[derive(Default)]

@@ -1,13 +1,13 @@
 //! KILL: ends statements and connections, by id, by the number of a query, or all of a user.
 
 use keel_base::{SqlResult, errors};
-use keel_query::InterruptState;
+use keel_exec::InterruptState;
 use keel_sql::ast::{Account, CastType, Expr, Kill, KillTarget};
 use keel_value::Value;
+use keel_views::registry::Client;
 
 use crate::core::Core;
 use crate::privileges;
-use keel_views::registry::Client;
 
 /// Runs KILL; gives how many connections of a user it has reached.
 pub fn run(core: &mut Core, kill: &Kill, params: &[Value]) -> SqlResult<u64> {

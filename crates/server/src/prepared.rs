@@ -5,13 +5,13 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use keel_base::{SqlError, SqlResult, errors};
 use keel_database::Plan;
-use keel_query::{Allowance, Host, Place, ResultColumns, RowCursor};
+use keel_exec::{Allowance, Host, Place, ResultColumns, RowCursor};
 use keel_sql::ast::Statement;
+use keel_views::counters::Counter;
+use keel_views::registry::shown_text;
 use keel_wire::params::ParamType;
 
 use crate::state::ServerState;
-use keel_views::counters::Counter;
-use keel_views::registry::shown_text;
 
 /// Error 1105 of a parameter that is longer than a packet may be.
 const TOO_LONG: &str = "Parameter of prepared statement which is set through mysql_send_long_data() is longer than \

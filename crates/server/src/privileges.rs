@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
-use keel_query::{account::Privileges, account::see};
+use keel_catalog::account::Privileges;
+use keel_expr::rights as see;
+use keel_settings::variables::Variable;
 use keel_sql::ast::{SetItem, ShowKind, Statement};
+use keel_views::registry::Client;
 
 use crate::core::Core;
-use keel_settings::variables::Variable;
-use keel_views::registry::Client;
 
 /// Whether the session may run a statement of the server.
 pub fn check(core: &Core, statement: &Statement) -> SqlResult<()> {

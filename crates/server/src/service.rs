@@ -5,16 +5,18 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, OnceLock, Weak};
 
 use keel_base::{SqlError, errors};
-use keel_query::{Host, Session};
-use keel_query::{admission::LongValues, admission::Operators};
+use keel_context::admission::{LongValues, Operators};
+use keel_exec::{Host, Session};
 use keel_runtime::net::{ConnHandle, Connection, Peer, Service};
 use keel_runtime::system;
+use keel_settings::variables::{SessionSettings, apply};
 use keel_storage::Owner;
 use keel_value::collation;
-use keel_wire::auth;
+use keel_views::counters::{Counter, SessionCounters};
+use keel_views::registry::{Activity, Client};
 use keel_wire::capability::{Capabilities, Status};
 use keel_wire::handshake::{Greeting, VERSION_PREFIX};
-use keel_wire::{packet, reply};
+use keel_wire::{auth, packet, reply};
 use parking_lot::Mutex;
 
 use crate::core::Core;
@@ -22,9 +24,6 @@ use crate::hosts;
 use crate::prepared::Statements;
 use crate::session::ClientSession;
 use crate::state::{ServerState, VERSION};
-use keel_settings::variables::{SessionSettings, apply};
-use keel_views::counters::{Counter, SessionCounters};
-use keel_views::registry::{Activity, Client};
 
 /// Makes a session of each connection.
 pub struct SqlService {

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, errors};
-use keel_query::{ColumnMeta, ResultColumns, RowCursor, RowList, RowSink, RowView};
+use keel_exec::{ColumnMeta, ResultColumns, RowCursor, RowList, RowSink, RowView};
 use keel_runtime::net::Connection;
 use keel_value::collation::{self, Charset};
 use keel_value::temporal::named::SharedZone;

@@ -2,38 +2,35 @@
 //!
 //! The data folder is made, locked and checked first: see `folder.rs`.
 
-use std::fmt;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, io};
 
 use keel_base::SqlError;
+use keel_catalog::account::{Account, auth};
 use keel_database::Database;
 use keel_definitions::FirstAccounts;
-use keel_query::Host;
-use keel_query::{account::Account, account::auth};
-use keel_runtime::fs;
+use keel_exec::Host;
+use keel_logs::{Logs, Severity};
 use keel_runtime::net::{self, Address, Listener};
 use keel_runtime::wait::WaitEvent;
-use keel_runtime::{Runtime, fiber, sim, system, time};
-use keel_storage::Engine;
-use keel_storage::folder::FORMAT;
-
-use crate::folder::{self, FolderLock};
-use crate::host::ServerHost;
-use crate::memory;
-use crate::service::{SqlService, connections_max};
-use crate::session::init_file;
-use crate::set;
-use crate::state::{ServerState, VERSION};
-use keel_logs::{Logs, Severity};
+use keel_runtime::{Runtime, fiber, fs, sim, system, time};
 use keel_settings::budget::{Budget, MemoryLimit};
 use keel_settings::options::{Initial, OptionError, Options, lines};
 use keel_settings::variables::{Setting, table};
+use keel_storage::Engine;
+use keel_storage::folder::FORMAT;
 use keel_tls::{Tls, TlsError};
 use keel_views::Served;
 use keel_views::monitor::deadlocks::Watch;
+
+use crate::folder::{self, FolderLock};
+use crate::host::ServerHost;
+use crate::service::{SqlService, connections_max};
+use crate::session::init_file;
+use crate::state::{ServerState, VERSION};
+use crate::{memory, set};
 
 /// Longest file of root's first password.
 const PASSWORD_FILE_BYTES_MAX: u64 = 4096;

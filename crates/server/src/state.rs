@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hashbrown::HashMap;
-use keel_query::catalog::TableDef;
+use keel_catalog::TableDef;
 use keel_runtime::sync::{Event, Semaphore};
 use keel_settings::variables::key_caches::KeyCaches;
 use keel_value::Value;

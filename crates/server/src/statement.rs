@@ -5,29 +5,27 @@
 use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, code, errors};
+use keel_catalog::account::Privileges;
 use keel_database::Plan;
-use keel_query::ResultColumns;
-use keel_query::{account::Privileges, account::see};
+use keel_exec::ResultColumns;
+use keel_expr::rights as see;
+use keel_logs::Which;
 use keel_runtime::heap;
+use keel_settings::variables::{SessionSettings, accept};
 use keel_sql::ast::{ExplainTarget, Expr, FlushKind, InsertSource, SetItem, ShowKind, Statement, Xa};
 use keel_sql::{AsSent, ParseOptions};
 use keel_value::collation::{self, Charset, CollationId};
 use keel_value::{SqlMode, Value};
+use keel_views::counters::Counter;
+use keel_views::show::{self as shown, Rows};
 use keel_wire::bulk::Mark;
 use keel_wire::capability::Capabilities;
 
 use crate::core::{Core, Evaluated};
-use crate::kill;
 use crate::marks::with_marks;
 use crate::prepared::{Prepared, Source};
-use crate::privileges;
-use crate::set;
-use crate::show;
 use crate::show::explain::Asked;
-use keel_logs::Which;
-use keel_settings::variables::{SessionSettings, accept};
-use keel_views::counters::Counter;
-use keel_views::show::{self as shown, Rows};
+use crate::{kill, privileges, set, show};
 
 /// What a statement of the server comes to.
 pub enum Outcome {
@@ -69,7 +67,7 @@ pub fn parse_options(core: &Core, prepare: bool) -> ParseOptions {
         prepare,
         client_charset: core.sql.vars.client_collation.charset().name(),
         as_sent: as_sent(core.sql.vars.client_collation),
-        temporal: Some(keel_query::bind::temporal_check(mode)),
+        temporal: Some(keel_planner::bind::temporal_check(mode)),
         ..ParseOptions::default()
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use keel_query::{Interrupt, InterruptState};
+use keel_exec::{Interrupt, InterruptState};
 use keel_runtime::fiber::{self, Fiber};
 use keel_runtime::time::{self, Instant};
 use keel_runtime::wait::WaitEvent;

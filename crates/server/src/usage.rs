@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hashbrown::HashMap;
 use keel_base::{SqlResult, errors};
-use keel_query::{account::Account, account::Limits, account::Privileges};
+use keel_catalog::account::{Account, Limits, Privileges};
 use keel_runtime::time::{self, Instant};
 use parking_lot::Mutex;
 

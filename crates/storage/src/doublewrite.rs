@@ -32,9 +32,9 @@ use crate::core::Core;
 use crate::fault::{StoreError, StoreResult};
 use crate::flush_batch::Unsynced;
 use crate::layout::{AT_LSN, PAGE};
+use crate::own_trees::REGISTRY;
 use crate::page::PageRef;
 use crate::page::touched::{Touched, UNIT};
-use crate::registry::REGISTRY;
 use crate::space::Space;
 
 /// Pages of one batch.

@@ -37,6 +37,7 @@ mod log;
 pub mod mtr;
 mod open_files;
 pub mod options;
+mod own_trees;
 mod owner;
 mod page;
 mod pool_report;

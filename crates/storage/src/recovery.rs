@@ -34,9 +34,9 @@ use crate::core::Core;
 use crate::fault::{StoreError, StoreResult};
 use crate::layout::PAGE;
 use crate::log::scan::{Scan, read_ahead};
+use crate::own_trees::REGISTRY;
 use crate::page::{PageMut, PageRef};
 use crate::redo_window::{Change, Run, Spare, Window};
-use crate::registry::REGISTRY;
 use crate::space::Space;
 use crate::store::UserRecord;
 

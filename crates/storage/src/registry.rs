@@ -14,13 +14,9 @@ use crate::engine::{Engine, TreeHandle};
 use crate::error::{Error, Result};
 use crate::fault::StoreError;
 use crate::options::{Insert, Isolation, OnDuplicate, Read, ScanRange, TxnOptions};
+use crate::own_trees::REGISTRY;
 use crate::row::Header;
 use crate::txn::Txn;
-
-/// The registry's own tree.
-pub(crate) const REGISTRY: TreeId = TreeId(1);
-/// The tree of undo pages.
-pub(crate) const UNDO: TreeId = TreeId(0);
 
 /// Ids of temporary trees are used again after two thousand million of them; so many in a row are hardly all in use.
 const TEMPORARY_TRIES_MAX: u32 = 1 << 16;

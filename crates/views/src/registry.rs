@@ -7,19 +7,19 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, OnceLock};
 
-use keel_query::{Interrupt, InterruptState, Running, Session};
+use keel_exec::{Interrupt, InterruptState, Running, Session};
 use keel_runtime::fiber::{self, Fiber};
 use keel_runtime::net::ConnHandle;
 use keel_runtime::time::{self, Instant};
+use keel_settings::variables::SessionSettings;
 use keel_storage::{Isolation, Owner};
+use keel_tls::Acceptor;
+use keel_tls::layer::{Established, TlsSession};
 use keel_value::Value;
 use parking_lot::Mutex;
 
 use crate::counters::SessionCounters;
 use crate::monitor::history::{self, History};
-use keel_settings::variables::SessionSettings;
-use keel_tls::Acceptor;
-use keel_tls::layer::{Established, TlsSession};
 
 /// The published state of a connection.
 pub struct Client {

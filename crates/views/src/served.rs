@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use keel_context::admission::Room;
 use keel_database::Database;
 use keel_logs::Logs;
-use keel_query::admission::Room;
 use keel_runtime::heap;
 use keel_runtime::time::{self, Instant};
 use keel_settings::budget::{Budget, MemoryLimit};

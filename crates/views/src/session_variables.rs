@@ -1,6 +1,6 @@
 //! Reads the variables of a session, including those whose value is kept by the session itself.
 
-use keel_query::Executor;
+use keel_exec::Executor;
 use keel_settings::variables::{SessionSettings, Setting, VarId, table};
 
 /// The value of a variable as a session reads it; some live in the session itself.

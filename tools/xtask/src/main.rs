@@ -2,6 +2,7 @@
 //! `cargo x queries`, `cargo x schedules`, `cargo x clients`, `cargo x collations`.
 
 mod bench;
+mod circles;
 mod clients;
 mod collations;
 mod engine;

@@ -6,11 +6,11 @@
 use std::collections::{HashMap, HashSet};
 
 use keel_base::SqlResult;
+use keel_exec::access::{AccessPath, PartCondition, TableReader};
+use keel_exec::join::{Matching, Runner, Source, TableSource, all_hold};
+use keel_exec::select::{Block, Body, FrameBuffer, SelectPlan, Subquery};
+use keel_exec::session::Session;
 use keel_expr::{EvalContext, Expr, Node, walk};
-use keel_query::access::{AccessPath, PartCondition, TableReader};
-use keel_query::join::{Matching, Runner, Source, TableSource, all_hold};
-use keel_query::select::{Block, Body, FrameBuffer, SelectPlan, Subquery};
-use keel_query::session::Session;
 use keel_storage::Read;
 use keel_value::Value;
 

@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use keel_context::counts::{Counts, Figures};
+use keel_exec::access::{AccessKind, AccessPath, PartCondition};
+use keel_exec::join::{FUNCTION_ROWS, JoinSource, Matching, Source, TableSource};
+use keel_exec::select::{Block, Body, RecursivePlan, SelectPlan, SetPlan, Subquery, SubqueryTest};
 use keel_expr::{CompareOp, Expr, Node};
-use keel_query::access::{AccessKind, AccessPath, PartCondition};
-use keel_query::join::order::FUNCTION_ROWS;
-use keel_query::join::{JoinSource, Matching, Source, TableSource};
-use keel_query::select::{Block, Body, RecursivePlan, SelectPlan, SetPlan, Subquery, SubqueryTest};
 use keel_sql::ast;
 use keel_value::Value;
 
@@ -447,7 +446,7 @@ fn gather_compared(source: &Source, pairs: &mut Vec<[(u16, u16); 2]>) {
                 }
                 _ => return,
             };
-            let Some(index) = keel_query::access::path_index(&table.path) else { return };
+            let Some(index) = keel_exec::access::path_index(&table.path) else { return };
             let parts = &table.table.indexes[index].parts;
             for (part, value) in parts.iter().zip(values) {
                 if let Some(column) = value.as_column() {
@@ -502,14 +501,14 @@ fn table_line(source: &TableSource, reads_whole: bool, pairs: &[[(u16, u16); 2]]
     let name = |position: usize| table.indexes[position].name.to_string();
     let index = match &*source.path {
         AccessPath::Scan { index: None, .. } => None,
-        path => keel_query::access::path_index(path),
+        path => keel_exec::access::path_index(path),
     };
     let merged = match &*source.path {
         AccessPath::Union(branches) => branches.iter().map(|(index, _)| name(*index)).collect::<Vec<_>>(),
         _ => Vec::new(),
     };
     let merged_len = match &*source.path {
-        AccessPath::Union(branches) => Some(keel_query::access::union_key_len(table, branches)),
+        AccessPath::Union(branches) => Some(keel_planner::access::union_key_len(table, branches)),
         _ => None,
     };
     let usable = |place: &usize| {
@@ -524,7 +523,7 @@ fn table_line(source: &TableSource, reads_whole: bool, pairs: &[[(u16, u16); 2]]
     };
     let index = index.filter(|_| !reads_whole || source.covering);
     let key_len = match reads_whole {
-        true => index.map(|place| keel_query::access::whole_key_len(table, place)),
+        true => index.map(|place| keel_planner::access::whole_key_len(table, place)),
         false => index.map(|_| choice.key_len),
     };
     let rows = match reads_whole {

@@ -21,12 +21,12 @@ use keel_base::{SqlError, SqlResult, errors};
 use keel_context::counts::{Counting, Counts, Figures};
 use keel_context::result::{ColumnMeta, ResultColumns, RowSink, RowView};
 use keel_dml::multi::locking_select;
+use keel_exec::access::AccessKind;
+use keel_exec::join::Source;
+use keel_exec::select::{self, SelectPlan};
+use keel_exec::session::Session;
 use keel_expr::typing::string_type;
-use keel_query::access::AccessKind;
-use keel_query::bind::{BindContext, Binder, Notes};
-use keel_query::join::Source;
-use keel_query::select::{self, SelectPlan};
-use keel_query::session::Session;
+use keel_planner::bind::{BindContext, Binder, Notes};
 use keel_sql::ast::{self, ExplainTarget, Query, QueryBody, Select, SelectItem, SelectOptions, Statement};
 use keel_sql::printer;
 use keel_storage::runtime::time;
@@ -227,13 +227,13 @@ fn subject(
     let found = match statement {
         Statement::Query(query) => {
             numbers.count(query);
-            Subject::Query(Box::new(select::plan_select(&mut binder, query)?))
+            Subject::Query(Box::new(keel_planner::select::plan_select(&mut binder, query)?))
         }
         Statement::Update(update) => {
             let query = finder(&update.tables, &update.filter, &update.order_by, &update.limit);
             numbers.count(&query);
             binder.changing = locking_select(&query);
-            let finder = Box::new(select::plan_select(&mut binder, &query)?);
+            let finder = Box::new(keel_planner::select::plan_select(&mut binder, &query)?);
             if update.tables.len() > 1 || keel_dml::single_table(&update.tables).is_none() {
                 Subject::Query(finder)
             } else {
@@ -244,7 +244,7 @@ fn subject(
             let query = finder(&delete.from, &delete.filter, &delete.order_by, &delete.limit);
             numbers.count(&query);
             binder.changing = locking_select(&query);
-            let finder = Box::new(select::plan_select(&mut binder, &query)?);
+            let finder = Box::new(keel_planner::select::plan_select(&mut binder, &query)?);
             match keel_dml::delete::only_table(delete) {
                 Some(_) => Subject::Change(false, by_range(finder)),
                 None => Subject::Query(finder),
@@ -254,7 +254,7 @@ fn subject(
             let view = binder.find_view(insert.table.db.as_deref(), &insert.table.name);
             let table = match view {
                 Some(view) => {
-                    let target = select::view::target(&mut Binder::new(cx), &view, None)?;
+                    let target = keel_planner::select::view::target(&mut Binder::new(cx), &view, None)?;
                     let first = target.and_then(|target| target.tables.into_iter().next().flatten());
                     first.ok_or_else(|| errors::non_insertable_table(&view.name, "INSERT"))?
                 }
@@ -263,7 +263,7 @@ fn subject(
             let query = match &insert.source {
                 ast::InsertSource::Query(query) => {
                     numbers.count(query);
-                    Some(Box::new(select::plan_select(&mut binder, query)?))
+                    Some(Box::new(keel_planner::select::plan_select(&mut binder, query)?))
                 }
                 _ => None,
             };

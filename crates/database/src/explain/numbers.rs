@@ -1,7 +1,7 @@
 //! The numbers of a statement's SELECTs, in the order in which they stand, and notes that name them.
 
 use keel_base::{SqlError, errors};
-use keel_query::bind::Resolved;
+use keel_planner::bind::Resolved;
 use keel_sql::ast::walk::Part;
 use keel_sql::ast::{Expr, JoinCondition, Query, QueryBody, Select, SelectItem, TableRef};
 

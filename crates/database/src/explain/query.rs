@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use keel_exec::access::{AccessKind, AccessPath, PartCondition};
+use keel_exec::join::{JoinSource, Source, TableSource};
+use keel_exec::select::{Block, Body, SelectPlan, Subquery};
 use keel_expr::{Expr, Node, walk};
-use keel_query::access::{AccessKind, AccessPath, PartCondition};
-use keel_query::join::{JoinSource, Source, TableSource};
-use keel_query::select::{Block, Body, SelectPlan, Subquery};
 use keel_value::Value;
 
 /// What EXPLAIN says where no table is read for the result.
@@ -35,7 +35,7 @@ pub(super) fn groups_by_index(block: &Block) -> bool {
         return true;
     }
     let (Source::Table(source), Some(group)) = (&block.source, &block.group) else { return false };
-    let Some(index) = keel_query::access::path_index(&source.path) else { return false };
+    let Some(index) = keel_exec::access::path_index(&source.path) else { return false };
     let parts = &source.table.indexes[index].parts;
     !group.keys.is_empty()
         && group.keys.len() <= parts.len()

@@ -6,9 +6,9 @@
 use std::any::Any;
 
 use keel_base::{SqlResult, errors};
-use keel_query::bind::{BindContext, ParamSource};
-use keel_query::running::Execution;
-use keel_query::session::Session;
+use keel_exec::running::Execution;
+use keel_exec::session::Session;
+use keel_planner::bind::{BindContext, ParamSource};
 use keel_sql::ast::{self, ExplainTarget};
 use keel_value::Value;
 

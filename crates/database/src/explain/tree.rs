@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use keel_context::counts::{Counts, Figures};
+use keel_exec::access::{AccessKind, AccessPath, path_index};
+use keel_exec::aggregate::{AggregateCall, AggregateKind};
+use keel_exec::join::{
+    DerivedSource, FUNCTION_ROWS, FunctionSource, JoinSource, Matching, Source, TableSource,
+};
+use keel_exec::select::{Block, Body, SelectPlan, SetPlan, Subquery, SubqueryTest};
 use keel_expr::Expr;
 use keel_expr::print::{self, PlanNames};
-use keel_query::access::{AccessKind, AccessPath, path_index};
-use keel_query::aggregate::{AggregateCall, AggregateKind};
-use keel_query::join::order::FUNCTION_ROWS;
-use keel_query::join::{DerivedSource, FunctionSource, JoinSource, Matching, Source, TableSource};
-use keel_query::select::{Block, Body, SelectPlan, SetPlan, Subquery, SubqueryTest};
 use keel_value::Value;
 
 use super::Shown;
@@ -440,7 +441,7 @@ impl<'p> Tree<'p> {
             out.set("possible_keys", Json::Words(names));
         }
         if let AccessPath::Union(branches) = &*source.path {
-            out.text("key_length", keel_query::access::union_key_len(table, branches));
+            out.text("key_length", keel_planner::access::union_key_len(table, branches));
             let ranges = branches.iter().map(|(index, lists)| {
                 let mut range = Object::default();
                 range.text("key", name(*index));
@@ -492,7 +493,7 @@ impl<'p> Tree<'p> {
         out.text("table_name", &*source.alias);
         out.text("access_type", "ALL");
         read(&mut out, figures(&source.counts), Some(FUNCTION_ROWS));
-        out.text("table_function", keel_query::json_table::TABLE);
+        out.text("table_function", keel_exec::json_table::TABLE);
         out.some_text("attached_condition", both(self.all(&source.filter), joining));
         out
     }

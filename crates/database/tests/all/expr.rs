@@ -3,11 +3,21 @@
 
 use std::sync::Arc;
 
-use keel_query::expr::frame::once_cells;
-use keel_query::{Executor, Host, Server, Session, SqlResult, WorkMemory};
-use keel_query::{bind::BindContext, bind::Binder, bind::Clause, bind::ParamSource};
-use keel_query::{catalog::Catalog, catalog::TableDef};
-use keel_query::{expr::EvalContext, expr::Frame};
+use keel_catalog::Catalog;
+use keel_catalog::TableDef;
+use keel_exec::Executor;
+use keel_exec::Host;
+use keel_exec::Server;
+use keel_exec::Session;
+use keel_exec::SqlResult;
+use keel_exec::WorkMemory;
+use keel_expr::EvalContext;
+use keel_expr::Frame;
+use keel_expr::frame::once_cells;
+use keel_planner::bind::BindContext;
+use keel_planner::bind::Binder;
+use keel_planner::bind::Clause;
+use keel_planner::bind::ParamSource;
 use keel_sql::ast::{QueryBody, SelectItem, Statement, VarScope};
 use keel_sql::{ParseOptions, parse};
 use keel_value::{CollationId, Value, text};
@@ -15,7 +25,7 @@ use keel_value::{CollationId, Value, text};
 #[derive(Default)]
 struct Alone(WorkMemory);
 
-impl keel_query::Place for Alone {
+impl keel_exec::Place for Alone {
     fn work_memory(&self) -> &WorkMemory {
         &self.0
     }
@@ -30,7 +40,7 @@ impl Server for Alone {
         }
     }
 
-    fn user_locks(&self) -> Arc<keel_query::user_locks::UserLocks> {
+    fn user_locks(&self) -> Arc<keel_context::user_locks::UserLocks> {
         Arc::default()
     }
 

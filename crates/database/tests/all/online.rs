@@ -350,7 +350,7 @@ fn a_definition_that_is_killed_leaves_the_table_to_others() {
         client.run("begin");
         client.run("update t set a = 1 where id = 5");
         assert!(done.try_recv().is_none());
-        interrupt.raise(keel_query::InterruptState::Query);
+        interrupt.raise(keel_exec::InterruptState::Query);
         assert_eq!(done.recv().unwrap(), "ERROR 1317 (70100): Query execution was interrupted");
         client.run("commit");
         client.script(

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::*;
+use keel_context::result::{ResultColumns, RowSink, RowView};
 use keel_database::Database;
 use keel_definitions::FirstAccounts;
-use keel_query::{InterruptState, SqlResult};
-use keel_query::{result::ResultColumns, result::RowSink, result::RowView};
+use keel_exec::InterruptState;
+use keel_exec::SqlResult;
 use keel_runtime::sim::{self, Disk, Options};
 use keel_runtime::sync::{Receiver, channel};
 use keel_runtime::{fiber, time};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::common::{Client, NoServer, world};
-use keel_query::{Interrupt, InterruptState, ResultColumns, RowSink, RowView, SqlResult};
+use keel_exec::{Interrupt, InterruptState, ResultColumns, RowSink, RowView, SqlResult};
 
 /// A table of `count` rows: a mixed number, one of few values, text.
 fn fill(client: &mut Client, count: u32) {

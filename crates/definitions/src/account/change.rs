@@ -5,7 +5,7 @@ use std::sync::Arc;
 use keel_base::SqlResult;
 use keel_catalog::account::{Account, Accounts, Granted};
 use keel_context::result::Completion;
-use keel_query::session::Session;
+use keel_exec::session::Session;
 
 use crate::ddl::Definer;
 

@@ -3,10 +3,10 @@
 use keel_base::{SqlResult, errors};
 use keel_catalog::account::{Account, PUBLIC, Privileges, Proxied};
 use keel_catalog::names;
+use keel_exec::session::Session;
 use keel_expr::env::schema_of;
 use keel_expr::rights::{self as see, database_denied, require_mysql};
-use keel_query::account::check;
-use keel_query::session::Session;
+use keel_planner::check;
 use keel_sql::ast::{self, GrantLevel, GrantWhat};
 use keel_value::SqlMode;
 

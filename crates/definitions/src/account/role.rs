@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
 use keel_catalog::account::{Account, Accounts, Granted, PUBLIC, Privileges};
+use keel_exec::session::Session;
 use keel_expr::rights::require_mysql;
-use keel_query::session::Session;
 use keel_sql::ast;
 
 use super::change::{Edit, give_role};

@@ -1,7 +1,7 @@
 //! Statements about accounts.
 
 use keel_base::{SqlResult, errors};
-use keel_query::session::Session;
+use keel_exec::session::Session;
 use keel_sql::ast::Statement;
 
 use crate::ddl::Definer;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use keel_base::{SqlResult, errors};
 use keel_catalog::account::auth::{self, Auth, NATIVE};
 use keel_catalog::account::{Account, Lifetime, Privileges, Require};
+use keel_exec::session::Session;
 use keel_expr::rights::require_mysql;
-use keel_query::session::Session;
 use keel_sql::ast::{self, AuthSpec, CreateUser, PasswordExpire, PasswordValue, UserOptions};
 use keel_storage::runtime::time;
 

@@ -11,8 +11,8 @@ use keel_catalog::{
     names,
 };
 use keel_context::result::Completion;
+use keel_exec::session::Session;
 use keel_expr::env::schema_of;
-use keel_query::session::Session;
 use keel_sql::ast::{self, AlterAction, ColumnPosition, KeyDef, KeyKind, LockWait, TableOption};
 use keel_value::row::Slot;
 use keel_value::{CollationId, SqlType, TypeKind, Value};

@@ -3,9 +3,9 @@
 use keel_base::{SqlError, SqlResult, code, errors};
 use keel_catalog::check::{self, CheckConstraint, rename_columns};
 use keel_catalog::{Catalog, ColumnDef, ColumnDefault, TableRecord, names};
+use keel_exec::session::Session;
 use keel_expr::{Expr, Node, func, walk};
-use keel_query::bind::{BindContext, Binder, Clause, ParamSource, display};
-use keel_query::session::Session;
+use keel_planner::bind::{BindContext, Binder, Clause, ParamSource, display};
 use keel_sql::ast::{self, IntervalUnit};
 
 use super::columns::scope_of;

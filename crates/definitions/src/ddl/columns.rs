@@ -5,10 +5,12 @@ use std::borrow::Cow;
 use keel_base::{SqlError, SqlResult, code, errors};
 use keel_catalog::column_type::{VARIABLE_BYTES_MAX, column_type, implicit_default, padded, text_collation};
 use keel_catalog::{Catalog, ColumnDef, ColumnDefault, Generated, check, names};
+use keel_exec::session::Session;
 use keel_expr::{EvalContext, Frame, Node};
-use keel_query::account::check as rights;
-use keel_query::bind::{BindContext, Binder, Clause, ParamSource, ScopeColumn, ScopeTable, bytes_as_number};
-use keel_query::session::Session;
+use keel_planner::bind::{
+    BindContext, Binder, Clause, ParamSource, ScopeColumn, ScopeTable, bytes_as_number,
+};
+use keel_planner::check as rights;
 use keel_sql::ast::{self, ByteStr, DataTypeKind, Expr};
 use keel_value::collation::{self, Charset};
 use keel_value::convert::{self, Target, timestamp_to_local};
@@ -565,7 +567,7 @@ pub(super) fn scope_of(columns: &[ColumnDef]) -> ScopeTable {
         columns,
         def: None,
         outer_joined: false,
-        view: keel_query::bind::ViewPart::None,
+        view: keel_planner::bind::ViewPart::None,
         worked_out: Vec::new(),
     }
 }

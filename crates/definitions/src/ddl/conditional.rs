@@ -2,7 +2,7 @@
 
 use keel_base::{SqlError, errors};
 use keel_catalog::{IndexKind, TableRecord, check, names};
-use keel_query::session::Session;
+use keel_exec::session::Session;
 use keel_sql::ast::{AlterAction, KeyDef, KeyKind};
 
 /// The actions that are carried out; a note is made of each of the others.

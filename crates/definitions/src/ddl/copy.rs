@@ -14,7 +14,7 @@ use keel_dml::{
     Checks, Generated, RowBuffers, Strictness, Written, delete_row, duplicate_error, insert_at, insert_row,
     into_column, is_ignorable, lock_row,
 };
-use keel_query::session::Session;
+use keel_exec::session::Session;
 use keel_storage::{OnDuplicate, Read, ScanRange, Txn};
 use keel_value::convert::{self, Problem};
 use keel_value::row::{self, RowRef};

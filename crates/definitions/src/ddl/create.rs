@@ -11,13 +11,13 @@ use keel_catalog::{
 };
 use keel_context::mdl::{Owned, TableLock};
 use keel_context::result::Completion;
+use keel_exec::select::Origin;
+use keel_exec::sequence;
+use keel_exec::session::Session;
 use keel_expr::env::schema_of;
 use keel_expr::typing;
-use keel_query::account::check;
-use keel_query::bind::{BindContext, Binder, ParamSource, Shape};
-use keel_query::select::{self, Origin};
-use keel_query::sequence;
-use keel_query::session::Session;
+use keel_planner::bind::{BindContext, Binder, ParamSource, Shape};
+use keel_planner::check;
 use keel_sql::ast::{self, ByteStr, ColumnKey, KeyDef, KeyKind, KeyOptions, ObjectName, TableOption};
 use keel_value::collation::Charset;
 use keel_value::decimal::MAX_PRECISION;
@@ -340,7 +340,7 @@ impl Definer<'_> {
         let params = ParamSource { literals: None, types: &types, values: params };
         let mut binder =
             Binder::new(BindContext { catalog: &catalog, session, params, assigned: &[], counting: None });
-        select::plan_select(&mut binder, &select.query)?;
+        keel_planner::select::plan_select(&mut binder, &select.query)?;
         check::needs(session, &catalog.accounts, &binder.needs)?;
         if binder.reads_table(existing) && existing.is_temporary() {
             return Err(errors::cant_reopen_table(&existing.name));
@@ -452,7 +452,7 @@ impl Definer<'_> {
             assigned: &[],
             counting: None,
         });
-        let plan = select::plan_select(&mut binder, &select.query)?;
+        let plan = keel_planner::select::plan_select(&mut binder, &select.query)?;
         let united = matches!(select.query.body, ast::QueryBody::SetOps { .. });
         let described = plan.columns().columns.iter().zip(plan.types()).enumerate();
         Ok(described

@@ -6,7 +6,7 @@ use keel_base::{SqlResult, errors};
 use keel_catalog::column_type::choose_collation;
 use keel_catalog::{Schema, names};
 use keel_context::result::Completion;
-use keel_query::session::Session;
+use keel_exec::session::Session;
 use keel_sql::ast::{self, DatabaseOptions};
 use keel_value::CollationId;
 

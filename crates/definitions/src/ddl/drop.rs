@@ -5,8 +5,8 @@ use std::sync::Arc;
 use keel_base::{SqlResult, errors};
 use keel_catalog::{Shared, TableDef, names};
 use keel_context::result::Completion;
+use keel_exec::session::Session;
 use keel_expr::env::schema_of;
-use keel_query::session::Session;
 use keel_sql::ast::{self, LockWait, ObjectName};
 use keel_storage::runtime::console;
 

@@ -4,7 +4,7 @@
 
 use keel_base::{Level, SqlError, SqlResult, Warning, errors};
 use keel_catalog::TableOptions;
-use keel_query::session::Session;
+use keel_exec::session::Session;
 use keel_sql::ast::{self, ByteStr, TableOption};
 use keel_value::SqlMode;
 

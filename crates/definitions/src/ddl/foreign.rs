@@ -11,7 +11,7 @@ use keel_catalog::column_type::have_equal_keys;
 use keel_catalog::names::{self, push_quoted};
 use keel_catalog::{Catalog, ColumnDef, ForeignAction, ForeignKey, KeyPart, TableDef, TableRecord};
 use keel_context::mdl::TableLock;
-use keel_query::session::Session;
+use keel_exec::session::Session;
 use keel_sql::ast::{self, AlterAction, KeyDef, KeyKind, KeyOptions, ReferenceAction};
 use keel_value::{SqlType, TypeKind};
 

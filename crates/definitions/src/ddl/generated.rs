@@ -5,10 +5,10 @@
 
 use keel_base::{SqlError, SqlResult, code, errors};
 use keel_catalog::{Catalog, ColumnDef, ForeignAction, ForeignKey, Generated, IndexKind, TableRecord, names};
+use keel_exec::session::Session;
 use keel_expr::{Expr, Node, func, walk};
-use keel_query::bind::generated::parse;
-use keel_query::bind::{BindContext, Binder, Clause, ParamSource, WholeNames, display};
-use keel_query::session::Session;
+use keel_planner::bind::generated::parse;
+use keel_planner::bind::{BindContext, Binder, Clause, ParamSource, WholeNames, display};
 use keel_sql::ast;
 
 use super::checks::is_of_statement;
@@ -176,7 +176,7 @@ impl Known<'_> {
                     Some(not_allowed(kept::shown(function.name), name))
                 }
                 Node::Routine(routine) => routine
-                    .downcast_ref::<keel_query::sequence::Call>()
+                    .downcast_ref::<keel_exec::sequence::Call>()
                     .map(|call| not_allowed(format!("{}()", call.function()), name)),
                 Node::UserVar(variable, _) | Node::AssignUserVar(variable, _) if is_kept => {
                     Some(not_allowed(format!("@{variable}"), name))

@@ -14,8 +14,8 @@ use keel_context::engine_error;
 use keel_context::mdl::Owned;
 use keel_context::sort::{Sorted, Sorter};
 use keel_dml::{EntryBuffers, RowBuffers, check_rows, duplicate_error, insert_entry, write_entry};
-use keel_query::sequence;
-use keel_query::session::Session;
+use keel_exec::sequence;
+use keel_exec::session::Session;
 use keel_storage::{Insert, OnDuplicate, Read, ScanRange, Txn};
 use keel_value::row::RowRef;
 

@@ -3,10 +3,9 @@
 
 use keel_base::{SqlError, SqlResult, code, errors};
 use keel_catalog::{ColumnDefault, TableRecord, names};
+use keel_exec::session::Session;
 use keel_expr::func;
-use keel_query::aggregate;
-use keel_query::bind::generated::parse;
-use keel_query::session::Session;
+use keel_planner::bind::generated::parse;
 use keel_sql::ast::walk::Part;
 use keel_sql::ast::{
     AlterAction, ColumnDef, ColumnName, Expr, FunctionCall, KeyDef, LiteralValue, ObjectName, Statement,
@@ -177,7 +176,7 @@ pub(super) fn refused(tree: &Expr, refuses: &dyn Fn(&str, usize) -> bool) -> Opt
 }
 
 fn refused_call(call: &FunctionCall, refuses: &dyn Fn(&str, usize) -> bool) -> Option<String> {
-    if call.over.is_some() || aggregate::is_aggregate(call) {
+    if call.over.is_some() || keel_planner::aggregate::is_aggregate(call) {
         let distinct = if call.distinct { "distinct " } else { "" };
         return Some(format!("{}({distinct})", call.name));
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, TreeId, errors};
 use keel_catalog::{ColumnDef, IndexKind, IndexOptions, IndexRecord, KeyPart, TableRecord, names};
-use keel_query::session::Session;
+use keel_exec::session::Session;
 use keel_sql::ast::{self, ByteStr, IndexAlgorithm, KeyKind};
 use keel_value::{SqlType, TypeKind};
 

@@ -18,8 +18,8 @@ use keel_base::{SqlResult, errors};
 use keel_catalog::TableDef;
 use keel_context::engine_error;
 use keel_context::mdl::Owned;
-use keel_query::home::Home;
-use keel_query::session::Session;
+use keel_exec::home::Home;
+use keel_exec::session::Session;
 use keel_storage::runtime::fiber;
 use keel_storage::{Read, Txn, TxnOptions, Watch};
 

@@ -3,7 +3,7 @@
 
 use keel_base::{Level, SqlError, SqlResult, Warning, errors};
 use keel_catalog::{ColumnDef, TableRecord};
-use keel_query::session::Session;
+use keel_exec::session::Session;
 use keel_value::{SqlType, TypeKind};
 
 use super::columns::COLUMNS_MAX;

@@ -2,9 +2,9 @@
 
 use keel_base::{SqlResult, errors};
 use keel_context::result::Completion;
+use keel_exec::sequence;
+use keel_exec::session::Session;
 use keel_expr::env::schema_of;
-use keel_query::sequence;
-use keel_query::session::Session;
 use keel_sql::ast;
 
 use crate::ddl::Definer;

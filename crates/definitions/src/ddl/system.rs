@@ -2,7 +2,7 @@
 //! a dump says of them is passed over, so that it can be restored whole.
 
 use keel_base::errors;
-use keel_query::session::Session;
+use keel_exec::session::Session;
 use keel_sql::ast::{ObjectName, Statement};
 
 use crate::ddl::Definer;

@@ -6,10 +6,10 @@ use keel_base::{SqlResult, TreeId, errors};
 use keel_catalog::{Schema, Shared, TableDef, TableRecord, TableSet, names};
 use keel_context::engine_error;
 use keel_context::result::Completion;
+use keel_exec::sequence;
+use keel_exec::session::Session;
+use keel_exec::temporary::TemporaryTables;
 use keel_expr::env::schema_of;
-use keel_query::sequence;
-use keel_query::session::Session;
-use keel_query::temporary::TemporaryTables;
 use keel_sql::ast::{self, KeyKind};
 use keel_storage::TxnOptions;
 

@@ -11,11 +11,11 @@ use keel_catalog::{
 };
 use keel_context::mdl::TableLock;
 use keel_context::result::Completion;
+use keel_exec::select;
+use keel_exec::session::Session;
 use keel_expr::env::schema_of;
-use keel_query::account::check;
-use keel_query::bind::{BindContext, Binder, ParamSource, WholeNames};
-use keel_query::select;
-use keel_query::session::Session;
+use keel_planner::bind::{BindContext, Binder, ParamSource, WholeNames};
+use keel_planner::check;
 use keel_sql::ast::{self, Account, ObjectName, QueryBody};
 use keel_value::Value;
 
@@ -148,7 +148,7 @@ impl Definer<'_> {
         let params = ParamSource::default();
         let mut binder =
             Binder::new(BindContext { catalog: &catalog, session, params, assigned: &[], counting: None });
-        select::view::plan(&mut binder, view)
+        keel_planner::select::view::plan(&mut binder, view)
     }
 
     /// A view as a table without rows: its columns; 1356 where it names what is not there.
@@ -170,9 +170,9 @@ impl Definer<'_> {
         let params = ParamSource::default();
         let mut binder =
             Binder::new(BindContext { catalog: &catalog, session, params, assigned: &[], counting: None });
-        let target = select::view::target(&mut binder, view, None)?;
+        let target = keel_planner::select::view::target(&mut binder, view, None)?;
         let tables = target.map_or_else(Vec::new, |target| target.tables);
-        let plain = select::view::plain_columns(&binder);
+        let plain = keel_planner::select::view::plain_columns(&binder);
         let plan = self.plan_view(session, view).map_err(|_| view.broken())?;
         let described = plan.columns().columns.iter().zip(plan.types()).zip(&view.columns);
         let columns = described.clone().enumerate().map(|(place, ((_, (ty, nullable)), name))| {
@@ -229,7 +229,7 @@ impl Definer<'_> {
         let params = ParamSource::default();
         let mut binder =
             Binder::new(BindContext { catalog: &catalog, session, params, assigned: &[], counting: None });
-        let bound = select::view::target(&mut binder, view, None);
+        let bound = keel_planner::select::view::target(&mut binder, view, None);
         if let Err(error) = &bound
             && error.code == code::VIEW_RECURSIVE
         {
@@ -397,7 +397,7 @@ fn text_of(session: &Session, catalog: &Catalog, create: &ast::CreateView) -> Sq
     let params = ParamSource::default();
     let mut binder = Binder::new(BindContext { catalog, session, params, assigned: &[], counting: None });
     binder.whole_names = Some(Box::new(WholeNames::default()));
-    let plan = select::plan_select(&mut binder, &create.query)?;
+    let plan = keel_planner::select::plan_select(&mut binder, &create.query)?;
     check::needs(session, &catalog.accounts, &binder.needs)?;
     if binder.rows_examined.is_some() {
         return Err(errors::not_supported_yet("LIMIT ROWS EXAMINED inside views"));
@@ -445,7 +445,7 @@ pub(crate) fn facts(session: &Session, catalog: &Catalog, record: &ViewRecord) -
     let params = ParamSource::default();
     let mut binder = Binder::new(BindContext { catalog, session, params, assigned: &[], counting: None });
     let view = Arc::new(View::offline(record.clone()));
-    let target = select::view::target(&mut binder, &view, None)?;
+    let target = keel_planner::select::view::target(&mut binder, &view, None)?;
     let merges = target.is_some();
     let real = target.is_some_and(|target| target.tables.iter().all(Option::is_some));
     let plain = has_columns(&view.query()?.body);

@@ -1,6 +1,6 @@
 //! Expressions of a view's text: negations are pushed inwards, synonyms of functions have one name.
 
-use keel_query::bind::place;
+use keel_planner::bind::place;
 use keel_sql::ast::{
     BinaryOp, CastType, ColumnName, Expr, FunctionCall, IntervalUnit, IsTest, Limit, Literal, LiteralValue,
     OrderItem, Query, QueryBody, UnaryOp, WindowSpec,

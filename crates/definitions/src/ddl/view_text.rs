@@ -1,8 +1,8 @@
 //! The text that a view is kept as: its query with whole names, and written as MariaDB writes it. What has several ways
 //! to be said has one here: joins, negations, synonyms of functions.
 
-use keel_query::bind::WholeNames;
-use keel_query::select::item_name;
+use keel_planner::bind::WholeNames;
+use keel_planner::select::item_name;
 use keel_sql::ast::{
     BinaryOp, ColumnDef, ColumnName, CommonTable, DataType, DataTypeKind, Expr, FunctionCall, JoinCondition,
     JoinKind, JsonColumn, JsonTable, Limit, ObjectName, OrderItem, Query, QueryBody, Select, SelectItem,

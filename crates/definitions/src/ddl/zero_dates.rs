@@ -5,7 +5,7 @@ use keel_base::SqlResult;
 use keel_catalog::{ColumnDef, ColumnDefault, TableDef};
 use keel_context::engine_error;
 use keel_context::vars::SessionVars;
-use keel_query::session::Session;
+use keel_exec::session::Session;
 use keel_storage::{Read, ScanRange};
 use keel_value::convert::{Problem, Target};
 use keel_value::{SqlMode, TypeKind};

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use keel_base::{SqlResult, errors};
 use keel_catalog::column_type::implicit_default;
 use keel_catalog::{TableDef, View};
+use keel_exec::select::SelectPlan;
 use keel_expr::{typing, walk};
-use keel_query::bind::{BindContext, Binder, Clause, NamedTable, Notes};
-use keel_query::select::{self, SelectPlan};
+use keel_planner::bind::{BindContext, Binder, Clause, NamedTable, Notes};
 use keel_sql::ast::{self, InsertSource};
 use keel_storage::OnDuplicate;
 use keel_value::Value;
@@ -49,7 +49,7 @@ fn plan_source(
 ) -> SqlResult<(SelectPlan, bool)> {
     let mut inner = Binder::new(cx);
     inner.rows_change = replace && !cx.catalog.references_to(&table.schema, &table.name).is_empty();
-    let mut plan = select::plan_select(&mut inner, query)?;
+    let mut plan = keel_planner::select::plan_select(&mut inner, query)?;
     notes.take(&inner);
     let reads_target = inner.reads_table(table);
     plan.keep_digits(reads_target);
@@ -266,7 +266,7 @@ fn unsaid_source(binder: &mut Binder<'_>, table: &Arc<TableDef>, column: usize) 
 /// Whether a view in the binder's scope has the column that counts.
 fn shows_auto(binder: &Binder<'_>, table: &TableDef) -> bool {
     let Some(auto) = table.auto_increment else { return false };
-    let shown = keel_query::select::view::plain_columns(binder);
+    let shown = keel_planner::select::view::plain_columns(binder);
     shown.into_iter().flatten().any(|(_, column)| column as usize == auto.column)
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use keel_base::{SqlResult, errors};
 use keel_catalog::TableDef;
 use keel_catalog::counter::Step;
-use keel_query::session::Session;
+use keel_exec::session::Session;
 use keel_value::{SqlMode, SqlType, Value, ValueRef};
 
 use super::super::auto::AutoValues;

@@ -16,11 +16,11 @@ use std::sync::Arc;
 use keel_base::{SqlError, SqlResult, errors};
 use keel_catalog::{TableDef, View};
 use keel_context::result::{Completion, RowSink};
+use keel_exec::scratch::RowBuffers;
+use keel_exec::select::SelectPlan;
+use keel_exec::session::Session;
 use keel_expr::RowSlot;
 use keel_expr::frame::{Kept, once_cells};
-use keel_query::scratch::RowBuffers;
-use keel_query::select::SelectPlan;
-use keel_query::session::Session;
 use keel_sql::LiteralRows;
 use keel_value::Value;
 

@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use keel_base::SqlResult;
 use keel_catalog::{TableDef, names};
+use keel_exec::select;
 use keel_expr::walk;
-use keel_query::aggregate::has_aggregate;
-use keel_query::bind::{Binder, ScopeColumn, ScopeTable};
-use keel_query::select;
+use keel_planner::aggregate::has_aggregate;
+use keel_planner::bind::{Binder, ScopeColumn, ScopeTable};
 use keel_sql::ast::{
     ColumnName, Expr, LateInto, ObjectName, Query, QueryBody, Select, SelectItem, SourceText, TableRef,
 };
@@ -167,7 +167,7 @@ fn gather_rows(
         late_into: LateInto::default(),
         lock: None,
     };
-    let plan = select::plan_select(&mut Binder::new(binder.cx), &probe)?;
+    let plan = keel_planner::select::plan_select(&mut Binder::new(binder.cx), &probe)?;
     let typed = plan.types().iter().zip(&plan.derivations);
     let columns = plan.columns().columns.iter().zip(typed).map(|(meta, ((ty, nullable), derivation))| {
         let (name, ty) = (meta.name.clone(), select::local_type(ty));

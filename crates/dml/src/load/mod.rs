@@ -13,9 +13,9 @@ use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
 use keel_catalog::TableDef;
+use keel_exec::session::Session;
 use keel_expr::{Expr, files};
-use keel_query::bind::{BindContext, Binder, Clause, NamedTable, Notes};
-use keel_query::session::Session;
+use keel_planner::bind::{BindContext, Binder, Clause, NamedTable, Notes};
 use keel_sql::ast::{self, LoadTarget, OnDuplicateRow};
 use keel_value::collation::Charset;
 use keel_value::{CollationId, SqlMode, SqlType, TypeKind};

@@ -15,8 +15,8 @@ use keel_base::{SqlResult, errors};
 use keel_context::interrupt::{Interrupt, InterruptState, interrupted};
 use keel_context::memory::{Allowance, Work};
 use keel_context::result::RowSink;
+use keel_exec::session::Session;
 use keel_expr::files::InputFile;
-use keel_query::session::Session;
 use keel_value::{CollationId, collation};
 
 /// Octets read from a file at once.

@@ -7,9 +7,9 @@ use keel_catalog::column_type::implicit_default;
 use keel_catalog::{ColumnDef, ColumnDefault};
 use keel_context::result::{Completion, RowSink};
 use keel_context::user_variables::UserVariable;
+use keel_exec::session::Session;
 use keel_expr::frame::Kept;
 use keel_expr::{Frame, RowSlot, files};
-use keel_query::session::Session;
 use keel_value::{Date, TypeKind, Value};
 
 use super::super::assign::{Source, now_value, value_of};

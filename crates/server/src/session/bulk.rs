@@ -10,9 +10,10 @@ use std::time::Duration;
 use hashbrown::HashMap;
 use keel_base::{SqlResult, errors};
 use keel_database::{Plan, StatementKind};
-use keel_query::{Completion, ResultColumns, RowSink, RowView};
+use keel_exec::{Completion, ResultColumns, RowSink, RowView};
 use keel_runtime::net::{After, Connection};
 use keel_sql::ast::{Expr, InsertSource, Statement};
+use keel_views::counters::Counter;
 use keel_wire::bulk::{BulkExecute, Mark, Rows, SEND_TYPES};
 use keel_wire::capability::Capabilities;
 
@@ -22,7 +23,6 @@ use super::logging::Text;
 use crate::marks::with_marks;
 use crate::prepared::Source;
 use crate::sink::ResultSink;
-use keel_views::counters::Counter;
 
 /// How errors name the command.
 const NAME: &str = "mysqld_stmt_bulk_execute";

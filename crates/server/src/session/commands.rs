@@ -3,17 +3,18 @@
 use std::sync::atomic::Ordering;
 
 use keel_base::{SqlResult, errors};
-use keel_query::{account::Privileges, account::see};
+use keel_catalog::account::Privileges;
+use keel_expr::rights as see;
 use keel_runtime::net::{After, Connection};
 use keel_runtime::{fiber, time};
+use keel_views::counters::Counter;
+use keel_views::show;
 use keel_wire::capability::Capabilities;
 use keel_wire::command::Command;
 use keel_wire::{packet, reply};
 
 use super::ClientSession;
 use crate::{kill, statement};
-use keel_views::counters::Counter;
-use keel_views::show;
 
 impl ClientSession {
     /// Takes one command and appends its answer to the output.

@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, errors};
 use keel_database::Plan;
-use keel_query::{Place, ResultColumns, RowList};
+use keel_exec::{Place, ResultColumns, RowList};
 use keel_runtime::net::Connection;
 use keel_value::Value;
+use keel_views::counters::Counter;
 use keel_wire::capability::{Capabilities, Status};
 use keel_wire::codec::put_lenenc;
 use keel_wire::{packet, reply};
@@ -17,7 +18,6 @@ use keel_wire::{packet, reply};
 use super::ClientSession;
 use super::execute::{BINARY, execute};
 use crate::sink::{self, CursorSink};
-use keel_views::counters::Counter;
 
 /// Output is handed to the kernel in pieces of about this size.
 const FLUSH_BYTES: usize = 64 * 1024;

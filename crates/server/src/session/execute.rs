@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use keel_base::{SqlError, SqlResult, errors};
 use keel_database::{Params, Plan};
-use keel_query::{Completion, HandlerCounts, PlanCounts, ResultColumns, RowSink, RowView};
+use keel_exec::{Completion, HandlerCounts, PlanCounts, ResultColumns, RowSink, RowView};
 use keel_runtime::fiber;
 use keel_runtime::net::{After, Connection};
 use keel_runtime::wait::WaitEvent;
@@ -16,10 +16,12 @@ use keel_sql::{LiteralRows, ParseOptions};
 use keel_value::collation::{self, Charset};
 use keel_value::types::flags;
 use keel_value::{CollationId, Value};
+use keel_views::counters::Counter;
+use keel_views::show::Rows;
 use keel_wire::capability::{Capabilities, Status, type_code};
+use keel_wire::packet;
 use keel_wire::params::{CURSOR_READ_ONLY, Execute};
-use keel_wire::reply::{self, Column, Extended, PrepareOk};
-use keel_wire::{packet, reply::append_column};
+use keel_wire::reply::{self, Column, Extended, PrepareOk, append_column};
 
 use super::ClientSession;
 use super::logging::Text;
@@ -27,8 +29,6 @@ use crate::core::Core;
 use crate::prepared::Source;
 use crate::sink::{self, Manner, ResultSink};
 use crate::statement::{self, Outcome};
-use keel_views::counters::Counter;
-use keel_views::show::Rows;
 
 /// How a statement's answer is sent.
 #[derive(Clone, Copy)]

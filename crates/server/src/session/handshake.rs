@@ -6,28 +6,25 @@
 use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, errors};
-use keel_query::{
-    account::Access, account::Account, account::Lifetime, account::Privileges, account::sha_crypt,
-};
-use keel_query::{account::auth as query_auth, account::auth::Auth};
+use keel_catalog::account::auth::Auth;
+use keel_catalog::account::{Access, Account, Lifetime, Privileges, auth as query_auth, sha_crypt};
 use keel_runtime::net::{After, Connection};
-use keel_runtime::time::Instant;
+use keel_runtime::time::{self, Instant};
 use keel_runtime::wait::WaitEvent;
-use keel_runtime::{fiber, system, time};
+use keel_runtime::{fiber, system};
+use keel_settings::variables::{Setting, apply, table};
 use keel_value::CollationId;
 use keel_value::collation::{self, Charset};
-use keel_wire::auth;
+use keel_views::counters::Counter;
 use keel_wire::capability::Capabilities;
 use keel_wire::handshake::{
     ChangeUser, Response, ResponseError, asks_for_tls, encode_auth_switch, encode_auth_switch_raw,
 };
-use keel_wire::{packet, reply};
+use keel_wire::{auth, packet, reply};
 
 use super::ClientSession;
 use crate::hosts;
 use crate::service::address_of;
-use keel_settings::variables::{Setting, apply, table};
-use keel_views::counters::Counter;
 
 /// Where a connection stands.
 pub(super) enum Phase {

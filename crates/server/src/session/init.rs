@@ -3,16 +3,16 @@
 //! Their results are discarded. If one fails, the answer to the first command is error 1184 and the connection ends.
 
 use keel_base::{SqlError, SqlResult, errors};
-use keel_query::account::Privileges;
+use keel_catalog::account::Privileges;
+use keel_logs::Severity;
 use keel_runtime::net::{After, Connection};
 use keel_runtime::{fiber, time};
+use keel_views::counters::Counter;
 use keel_wire::capability::Capabilities;
 
 use super::ClientSession;
 use super::execute::trim_end;
 use super::logging::Text;
-use keel_logs::Severity;
-use keel_views::counters::Counter;
 
 /// The reason in error 1184.
 const REASON: &str = "init_connect command failed";

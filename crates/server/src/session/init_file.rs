@@ -8,8 +8,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
-use keel_query::account::Access;
-use keel_query::{ResultColumns, RowSink, RowView};
+use keel_catalog::account::Access;
+use keel_exec::{ResultColumns, RowSink, RowView};
+use keel_logs::Severity;
 use keel_runtime::fiber;
 use keel_runtime::fs::{File, OpenOptions};
 use keel_sql::ast::Statement;
@@ -20,7 +21,6 @@ use crate::core::Core;
 use crate::prepared::Source;
 use crate::service::SqlService;
 use crate::statement::{self, Outcome};
-use keel_logs::Severity;
 
 /// Bytes of a statement.
 const STATEMENT_BYTES_MAX: usize = 60_000;

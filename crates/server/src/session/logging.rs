@@ -2,14 +2,14 @@
 
 use keel_base::{SqlError, code};
 use keel_database::StatementKind;
-use keel_query::PlanCounts;
+use keel_exec::PlanCounts;
+use keel_logs::{GENERAL, SLOW, Severity, SlowRecord, Who};
 use keel_runtime::net::{Connection, Peer};
 use keel_runtime::{time, wait};
 use keel_value::Value;
+use keel_views::counters::Counter;
 
 use super::ClientSession;
-use keel_logs::{GENERAL, SLOW, Severity, SlowRecord, Who};
-use keel_views::counters::Counter;
 
 /// What a statement that has ended leaves for the slow log.
 #[derive(Debug, Default, Clone, Copy)]

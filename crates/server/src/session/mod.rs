@@ -18,11 +18,12 @@ mod secure;
 use std::time::Duration;
 
 use keel_base::{SqlError, errors};
+use keel_context::admission::Share;
 use keel_database::Params;
-use keel_query::InterruptState;
-use keel_query::admission::Share;
+use keel_exec::InterruptState;
 use keel_runtime::net::{self, After, Connection, Peer};
 use keel_runtime::time::{self, Instant};
+use keel_views::counters::Counter;
 use keel_wire::capability::Status;
 use keel_wire::packet::{self, Frame, FrameError, Framed};
 use keel_wire::{auth, reply};
@@ -31,7 +32,7 @@ use crate::core::Core;
 use crate::hosts;
 use crate::sink;
 use handshake::Phase;
-use keel_views::counters::Counter;
+
 pub use logging::Tally;
 
 /// A longer buffer is given back after its packet.

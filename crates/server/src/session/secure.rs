@@ -4,15 +4,15 @@ use std::io;
 use std::sync::atomic::Ordering;
 
 use keel_base::errors;
-use keel_query::{account::Account, account::Require};
+use keel_catalog::account::{Account, Require};
 use keel_runtime::net::{After, Connection, Decoded, Layer, Peer};
 use keel_runtime::time;
+use keel_tls::layer::TlsLayer;
 use keel_wire::capability::Capabilities;
 use keel_wire::compress::Compressed;
 
 use super::ClientSession;
 use super::handshake::Phase;
-use keel_tls::layer::TlsLayer;
 
 /// The compressed protocol.
 struct Compression(Compressed);

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use keel_base::{Level, SqlResult, Warning, errors};
+use keel_logs::can_be_log;
 use keel_settings::variables::accept::{
     self, check_names, check_scope, is_fixed_in_sessions, refuse_promise, variable_of,
 };
@@ -19,7 +20,6 @@ use keel_value::{CollationId, Decimal, Value, convert};
 
 use crate::core::{Core, Evaluated};
 use crate::privileges;
-use keel_logs::can_be_log;
 
 mod pace;
 mod size;

@@ -6,7 +6,6 @@
 //! exceed the second: as in MariaDB, the variable that was not set is adjusted, with two warnings.
 
 use keel_base::{Level, Warning};
-
 use keel_settings::variables::{Setting, table};
 
 use crate::core::Core;

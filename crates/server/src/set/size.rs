@@ -1,7 +1,7 @@
 //! Sizes that change while the server works: the buffer pool and the redo log.
 
 use keel_base::{SqlError, SqlResult, errors};
-use keel_query::InterruptState;
+use keel_exec::InterruptState;
 use keel_runtime::system;
 use keel_settings::budget;
 use keel_settings::variables::Setting;

@@ -3,17 +3,18 @@
 use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
+use keel_catalog::account::Privileges;
 use keel_database::Question;
-use keel_query::{ColumnMeta, ResultColumns};
-use keel_query::{account::Privileges, account::see};
+use keel_exec::{ColumnMeta, ResultColumns};
+use keel_expr::rights as see;
+use keel_logs::secrets::hidden;
 use keel_sql::ast::{Expr, UnaryOp};
 use keel_value::types::flags;
 use keel_value::{CollationId, Decimal, SqlType, TypeKind, Value};
+use keel_views::show::{Rows, varchar};
 
 use crate::core::Core;
 use crate::kill::id_of;
-use keel_logs::secrets::hidden;
-use keel_views::show::{Rows, varchar};
 
 /// In which form it is asked for.
 #[derive(Debug, Clone, Copy)]

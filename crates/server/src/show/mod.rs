@@ -7,8 +7,8 @@ pub mod explain;
 use std::sync::Arc;
 
 use keel_base::SqlResult;
-use keel_query::Collect;
-use keel_query::catalog::TableDef;
+use keel_catalog::TableDef;
+use keel_exec::Collect;
 use keel_sql::ast::{Expr, QueryBody, Show, ShowFilter, ShowKind, Statement};
 use keel_value::Value;
 use keel_views::show::{self, Rows, tables};

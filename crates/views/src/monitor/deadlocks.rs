@@ -6,7 +6,8 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
-use keel_query::{waits::RingLock, waits::RingLog, waits::RingParty};
+use keel_context::waits::{RingLock, RingLog, RingParty};
+use keel_logs::secrets::{hidden, hidden_values};
 use keel_runtime::time;
 use keel_storage::{self as storage, DeadlockLog, DeadlockParty, TrxInfo};
 use parking_lot::Mutex;
@@ -17,7 +18,6 @@ use super::text;
 use super::transactions::{self, Session};
 use crate::Served;
 use crate::registry::{Activity, Client};
-use keel_logs::secrets::{hidden, hidden_values};
 
 /// The maximum number of kept deadlocks.
 pub const DEADLOCKS_MAX: usize = 10_000;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use keel_base::{SqlError, code};
+use keel_logs::secrets::hidden;
 use keel_runtime::time;
 use keel_storage::TrxInfo;
 use parking_lot::Mutex;
@@ -11,7 +12,6 @@ use super::history::{TEXT_BYTES_MAX, beginning};
 use super::transactions::Session;
 use crate::Served;
 use crate::registry::Client;
-use keel_logs::secrets::hidden;
 
 /// Words before what failed, in errors 1451 and 1452.
 const FAILS: &str = "a foreign key constraint fails (";

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use keel_base::TreeId;
+use keel_catalog::{IndexDef, TableDef};
+use keel_context::waits::RingLock;
 use keel_database::LockedThing;
-use keel_query::waits::RingLock;
-use keel_query::{catalog::IndexDef, catalog::TableDef};
 use keel_storage::{LockInfo, LockKind, LockMode};
 use keel_value::{SqlType, ValueRef, convert};
 use parking_lot::Mutex;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use keel_base::TreeId;
+use keel_logs::secrets::hidden;
 use keel_runtime::time::{self, Instant};
 use keel_storage::{Engine, Isolation, TrxInfo, Who};
 
@@ -12,7 +13,6 @@ use crate::Served;
 use crate::counters::Counter;
 use crate::registry::{Activity, Client};
 use crate::show::admin::state_of;
-use keel_logs::secrets::hidden;
 
 /// The maximum number of shown transactions without an owner.
 const ORPHANS_MAX: usize = 1000;

@@ -4,9 +4,10 @@
 
 use std::sync::Arc;
 
-use keel_query::account::auth::NATIVE;
-use keel_query::catalog::TableDef;
-use keel_query::{account::Account, account::Lifetime, account::Privileges, account::Require, account::see};
+use keel_catalog::TableDef;
+use keel_catalog::account::auth::NATIVE;
+use keel_catalog::account::{Account, Lifetime, Privileges, Require};
+use keel_expr::rights as see;
 use keel_value::{Decimal, Value};
 
 use super::{RowMaker, View, flag, moment, number, text, yes_no};

@@ -1,9 +1,7 @@
 //! Keys, foreign keys and CHECK: KEY_COLUMN_USAGE, TABLE_CONSTRAINTS, CHECK_CONSTRAINTS, REFERENTIAL_CONSTRAINTS, INNODB_SYS_FOREIGN and its columns.
 
-use keel_query::account::see::SeenConstraints;
-use keel_query::{
-    catalog::ForeignAction, catalog::ForeignKey, catalog::IndexDef, catalog::IndexKind, catalog::TableDef,
-};
+use keel_catalog::{ForeignAction, ForeignKey, IndexDef, IndexKind, TableDef};
+use keel_expr::rights::SeenConstraints;
 use keel_value::Value;
 
 use super::objects::sees_column;

@@ -4,7 +4,7 @@
 //! those of trees: each index is a file.
 
 use keel_base::TreeId;
-use keel_query::{catalog::IndexDef, catalog::IndexKind, catalog::TableDef};
+use keel_catalog::{IndexDef, IndexKind, TableDef};
 use keel_storage::EngineStatus;
 use keel_value::Value;
 

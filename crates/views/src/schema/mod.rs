@@ -27,9 +27,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use keel_base::SqlResult;
-use keel_query::Session;
-use keel_query::{account::Privileges, account::see};
-use keel_query::{catalog::ColumnDefault, catalog::TableDef};
+use keel_catalog::account::Privileges;
+use keel_catalog::{ColumnDefault, TableDef};
+use keel_exec::Session;
+use keel_expr::rights as see;
 use keel_value::temporal::Zone;
 use keel_value::{CollationId, DateTime, Decimal, SqlType, TypeKind, Value};
 

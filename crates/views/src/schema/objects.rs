@@ -4,10 +4,11 @@
 use std::sync::Arc;
 
 use keel_base::SqlResult;
-use keel_query::account::see::SeenConstraints;
-use keel_query::catalog::show_create::OPTION_ORDER;
-use keel_query::{account::Privileges, account::see};
-use keel_query::{catalog::ColumnDef, catalog::ColumnDefault, catalog::IndexDef, catalog::TableDef};
+use keel_catalog::account::Privileges;
+use keel_catalog::show_create::OPTION_ORDER;
+use keel_catalog::{ColumnDef, ColumnDefault, IndexDef, TableDef};
+use keel_expr::rights as see;
+use keel_expr::rights::SeenConstraints;
 use keel_value::convert::timestamp_to_local;
 use keel_value::temporal::Zone;
 use keel_value::{DateTime, SqlType, TypeKind, Value};

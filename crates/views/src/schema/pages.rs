@@ -3,10 +3,9 @@
 
 use hashbrown::HashMap;
 use keel_base::TreeId;
-use keel_query::{catalog::ColumnDef, catalog::TableDef};
+use keel_catalog::{ColumnDef, TableDef};
 use keel_storage::{PageKind, PoolPage};
-use keel_value::decimal;
-use keel_value::{SqlType, TypeKind};
+use keel_value::{SqlType, TypeKind, decimal};
 
 use super::{RowMaker, View, flag, maybe, number, text};
 use crate::monitor::names::quoted;

@@ -1,15 +1,16 @@
 //! Tables about the server: engines, character sets, variables, status, processes, plugins, privileges.
 
 use keel_base::SqlResult;
-use keel_query::{account::Privileges, account::see};
+use keel_catalog::account::Privileges;
+use keel_expr::rights as see;
+use keel_logs::secrets::hidden;
+use keel_settings::variables::{Kind, Scope, Setting, VarId, Variable, table};
 use keel_value::collation::{self, Charset};
 use keel_value::{CollationId, Value};
 
 use super::{RowMaker, View, maybe, number, text, yes_no};
 use crate::session_variables;
 use crate::show::status;
-use keel_logs::secrets::hidden;
-use keel_settings::variables::{Kind, Scope, Setting, VarId, Variable, table};
 
 /// Makes the rows of one of these tables; others stay empty.
 pub fn fill(view: &View<'_>, rows: &mut RowMaker<'_>) -> SqlResult<()> {
@@ -33,7 +34,7 @@ pub fn fill(view: &View<'_>, rows: &mut RowMaker<'_>) -> SqlResult<()> {
         "KEY_CACHES" => key_cache(rows),
         "KEYWORDS" => KEYWORDS.split_whitespace().for_each(|word| rows.row([("WORD", text(word))])),
         "SQL_FUNCTIONS" => {
-            let has = |name: &&str| !keel_query::func::is_missing(&name.to_lowercase());
+            let has = |name: &&str| !keel_expr::func::is_missing(&name.to_lowercase());
             let all = FUNCTIONS.split_whitespace().filter(has);
             all.for_each(|name| rows.row([("FUNCTION", text(name))]));
         }

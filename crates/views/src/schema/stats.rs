@@ -1,6 +1,6 @@
 //! `mysql.innodb_table_stats` and `mysql.innodb_index_stats`: what the optimizer knows of tables and indexes now.
 
-use keel_query::{catalog::IndexDef, catalog::TableDef};
+use keel_catalog::{IndexDef, TableDef};
 use keel_storage::TreeHandle;
 use keel_value::Value;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use keel_base::SqlResult;
-use keel_query::{catalog::IndexDef, catalog::TableDef, catalog::names};
+use keel_catalog::{IndexDef, TableDef, names};
 use keel_value::{Decimal, TypeKind, Value};
 
 use super::objects::real_tables;
@@ -33,7 +33,7 @@ pub fn fill(view: &View<'_>, rows: &mut RowMaker<'_>) -> SqlResult<()> {
 
 /// Settings of procedures that are not here; functions read one of them.
 fn config(rows: &mut RowMaker<'_>) {
-    for (name, value) in keel_query::SYS_CONFIG {
+    for (name, value) in keel_exec::SYS_CONFIG {
         rows.row([("variable", text(name)), ("value", super::maybe(*value))]);
     }
 }

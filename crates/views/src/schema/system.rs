@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
-use keel_query::{catalog::ColumnDef, catalog::ColumnDefault, catalog::TableDef};
+use keel_catalog::{ColumnDef, ColumnDefault, TableDef};
 use keel_value::{CollationId, SqlType, TypeKind, Value, collation};
 
 use super::{COLLATION, MYSQL};

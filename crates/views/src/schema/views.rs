@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use keel_base::SqlResult;
-use keel_query::{account::Privileges, account::see};
-use keel_query::{catalog::CheckOption, catalog::View as CatalogView};
+use keel_catalog::account::Privileges;
+use keel_catalog::{CheckOption, View as CatalogView};
+use keel_expr::rights as see;
 use keel_value::Value;
 
 use super::objects::column_row;

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
+use keel_catalog::account::{Account, Accounts, PUBLIC, Privileges};
+use keel_catalog::layout::Layout;
 use keel_definitions::account::show;
-use keel_query::catalog::layout::Layout;
-use keel_query::{account::Account, account::Accounts, account::PUBLIC, account::Privileges, account::see};
+use keel_expr::rights as see;
 use keel_sql::ast;
 
-use super::Caller;
-use super::{Plain, Rows, varchar};
+use super::{Caller, Plain, Rows, varchar};
 use crate::schema::text;
 
 /// The account that a statement means, if it is there.

@@ -1,21 +1,18 @@
 //! SHOW about the server itself: processes, warnings, variables, status, grants, the engine's report.
 
 use keel_base::{Level, SqlResult, errors};
+use keel_catalog::account::Privileges;
 use keel_database::xa::PreparedBranch;
+use keel_logs::secrets::hidden;
+use keel_runtime::fiber::Fiber;
+use keel_runtime::wait::WaitEvent;
 use keel_sql::ast::{ShowKind, ShowLimit, VarScope};
 use keel_value::{SqlType, TypeKind, Value};
 
-use keel_runtime::fiber::Fiber;
-use keel_runtime::wait::WaitEvent;
-
-use keel_query::account::Privileges;
-
-use super::Caller;
-use super::{Plain, Rows, accounts, integer, status, unsigned, unsupported, varchar};
+use super::{Caller, Plain, Rows, accounts, integer, status, unsigned, unsupported, varchar};
 use crate::monitor;
 use crate::registry::Activity;
 use crate::schema::{self, View, maybe, number, text};
-use keel_logs::secrets::hidden;
 
 /// Columns of SHOW ENGINES.
 pub const ENGINES: &[(&str, &str)] = &[

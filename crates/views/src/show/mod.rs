@@ -12,9 +12,10 @@ pub mod tables;
 use std::sync::Arc;
 
 use keel_base::{SqlError, SqlResult, errors};
-use keel_query::account::{Privileges, see};
-use keel_query::catalog::TableDef;
-use keel_query::{ColumnMeta, ResultColumns, Session};
+use keel_catalog::TableDef;
+use keel_catalog::account::Privileges;
+use keel_exec::{ColumnMeta, ResultColumns, Session};
+use keel_expr::rights as see;
 use keel_sql::ast::ShowKind;
 use keel_value::types::{NOT_SPECIFIED, flags};
 use keel_value::{CollationId, SqlType, TypeKind, Value, collation};

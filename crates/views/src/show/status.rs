@@ -3,13 +3,13 @@
 use std::sync::LazyLock;
 use std::sync::atomic::Ordering;
 
-use keel_query::{account::Account, account::Accounts, account::PUBLIC};
+use keel_catalog::account::{Account, Accounts, PUBLIC};
 use keel_storage::EngineStatus;
+use keel_tls::{Acceptor, certificate};
 
 use crate::Served;
 use crate::counters::Counter;
 use crate::registry::Client;
-use keel_tls::{Acceptor, certificate};
 
 /// Octets of a page.
 const PAGE_BYTES: u64 = 16 * 1024;

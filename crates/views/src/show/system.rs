@@ -1,8 +1,8 @@
 //! SHOW CREATE of the server's own tables: what dumps take with them.
 
 use keel_base::{SqlResult, errors};
-use keel_query::catalog::layout::Layout;
-use keel_query::{catalog::TableDef, catalog::show_create};
+use keel_catalog::layout::Layout;
+use keel_catalog::{TableDef, show_create};
 
 use super::{Plain, Rows, varchar};
 use crate::schema::system::SystemTable;

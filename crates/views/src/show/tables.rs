@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use keel_base::{Level, SqlError, SqlResult, Warning, code, errors};
-use keel_query::ColumnMeta;
-use keel_query::account::Privileges;
-use keel_query::account::see::{self, Denied};
-use keel_query::catalog::layout::Layout;
-use keel_query::catalog::{ColumnDef, ColumnDefault, TableDef, View as CatalogView, show_create};
+use keel_catalog::account::Privileges;
+use keel_catalog::layout::Layout;
+use keel_catalog::{ColumnDef, ColumnDefault, TableDef, View as CatalogView, show_create};
+use keel_exec::ColumnMeta;
+use keel_expr::rights as see;
+use keel_expr::rights::Denied;
 use keel_sql::ast::ObjectName;
 use keel_value::temporal::Zone;
 use keel_value::types::flags;
 use keel_value::{CollationId, Value, collation};
 
-use super::Caller;
-use super::{Plain, Rows, database_of, system as system_tables, varchar};
+use super::{Caller, Plain, Rows, database_of, system as system_tables, varchar};
 use crate::schema::{self, View, Wanted, maybe, objects, system, text};
 
 /// Columns of SHOW TRIGGERS.
@@ -168,7 +168,7 @@ pub fn tables(caller: &Caller<'_>, db: Option<&str>, full: bool) -> SqlResult<Ro
         meta.org_table = "TABLE_NAMES".into();
     }
     metas[0].ty.length = TABLE_NAME_CHARS;
-    Ok(Rows { columns: keel_query::ResultColumns::new(metas), rows: rows.rows })
+    Ok(Rows { columns: keel_exec::ResultColumns::new(metas), rows: rows.rows })
 }
 
 fn bytes_of(value: &Value) -> &[u8] {
@@ -280,7 +280,7 @@ pub fn create_table(caller: &Caller<'_>, name: &ObjectName) -> SqlResult<Rows> {
     let numbers = |error: SqlError| {
         let db = database_of(caller, name.db.as_deref())?;
         let series = Some(()).filter(|()| error.code == code::NO_SUCH_TABLE);
-        let mut table = series.and_then(|()| keel_query::series::table(&db, &name.name)).ok_or(error)?;
+        let mut table = series.and_then(|()| keel_catalog::series::table(&db, &name.name)).ok_or(error)?;
         if let Some(home) = caller.served.database().catalog().schema(&db) {
             table.options.collation = home.collation;
         }
@@ -319,7 +319,7 @@ pub fn create_sequence(caller: &Caller<'_>, name: &ObjectName) -> SqlResult<Rows
     if !table.is_sequence() {
         return not();
     }
-    let values = keel_query::sequence::values(caller.session, &table)?;
+    let values = keel_exec::sequence::values(caller.session, &table)?;
     let layout = Layout::of(&caller.session.vars);
     let sql = show_create::sequence(&table, &values, layout);
     let columns = vec![Plain("Table", varchar(64), false), Plain("Create Table", varchar(1024), false)];

@@ -2,12 +2,19 @@
 
 use std::sync::Arc;
 
+use keel_catalog::TableDef;
 use keel_database::{Database, Params};
 use keel_definitions::FirstAccounts;
-use keel_query::catalog::TableDef;
-use keel_query::{
-    Collect, Completion, Executor, Host, RowSink, Server, Session, SqlError, SqlResult, WorkMemory,
-};
+use keel_exec::Collect;
+use keel_exec::Completion;
+use keel_exec::Executor;
+use keel_exec::Host;
+use keel_exec::RowSink;
+use keel_exec::Server;
+use keel_exec::Session;
+use keel_exec::SqlError;
+use keel_exec::SqlResult;
+use keel_exec::WorkMemory;
 use keel_runtime::sim::{self, Disk, Options, Outcome};
 use keel_sql::ast::VarScope;
 use keel_sql::{ParseOptions, parse};
@@ -16,7 +23,7 @@ use keel_value::{CollationId, Value, text};
 
 /// A server without variables and virtual tables.
 #[derive(Default)]
-pub struct NoServer(WorkMemory, Arc<keel_query::user_locks::UserLocks>);
+pub struct NoServer(WorkMemory, Arc<keel_context::user_locks::UserLocks>);
 
 impl NoServer {
     /// One whose statements have no more memory for rows than what each operator has at the start.
@@ -25,7 +32,7 @@ impl NoServer {
     }
 }
 
-impl keel_query::Place for NoServer {
+impl keel_exec::Place for NoServer {
     fn work_memory(&self) -> &WorkMemory {
         &self.0
     }
@@ -36,7 +43,7 @@ impl Server for NoServer {
         Err(keel_base::errors::unknown_system_variable(name))
     }
 
-    fn user_locks(&self) -> Arc<keel_query::user_locks::UserLocks> {
+    fn user_locks(&self) -> Arc<keel_context::user_locks::UserLocks> {
         self.1.clone()
     }
 
