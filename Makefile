@@ -10,7 +10,7 @@ run: build
 build:
 	$(CARGO) build --release --package keel
 
-# What the tests compare with: Debian's MariaDB, its client, and sysbench.
+# What the tests compare with: Debian's MariaDB, its client, and sysbench. Installs only what is missing.
 tools:
 	scripts/install-tools
 
