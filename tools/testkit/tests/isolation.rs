@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// Specs that run at the same time: they wait more than they compute.
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 8;
 /// A spec that differs runs again, alone and with this much more patience: the machine may have been busy.
 const SECOND_PATIENCE: Duration = Duration::from_millis(500);
 
