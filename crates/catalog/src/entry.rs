@@ -19,7 +19,7 @@ pub struct EntryShape {
     pub in_value: Vec<usize>,
     parts: Vec<Part>,
     /// For each column of the table.
-    places: Vec<Place>,
+    places: Vec<ColumnSource>,
 }
 
 /// A part of a key.
@@ -33,7 +33,7 @@ struct Part {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Place {
+enum ColumnSource {
     Nowhere,
     Key(u16),
     Value(u16),
@@ -47,7 +47,7 @@ impl EntryShape {
             layout: layout.clone(),
             in_value: (0..count).collect(),
             parts: Vec::new(),
-            places: (0..count).map(|column| Place::Value(column as u16)).collect(),
+            places: (0..count).map(|column| ColumnSource::Value(column as u16)).collect(),
         }
     }
 
@@ -68,17 +68,17 @@ impl EntryShape {
             part
         };
         let parts: Vec<Part> = parts.into_iter().enumerate().map(place).collect();
-        let mut places = vec![Place::Nowhere; columns.len()];
+        let mut places = vec![ColumnSource::Nowhere; columns.len()];
         let mut in_value = Vec::new();
         for (number, part) in parts.iter().enumerate().filter(|(_, part)| part.whole) {
-            if !matches!(places[part.column], Place::Nowhere) {
+            if !matches!(places[part.column], ColumnSource::Nowhere) {
                 continue;
             }
             places[part.column] = if lean && part.encoder.is_scalar() {
-                Place::Key(number as u16)
+                ColumnSource::Key(number as u16)
             } else {
                 in_value.push(part.column);
-                Place::Value(in_value.len() as u16 - 1)
+                ColumnSource::Value(in_value.len() as u16 - 1)
             };
         }
         let held = |column: &usize| {
@@ -91,7 +91,7 @@ impl EntryShape {
 
     /// Whether a column of the table can be had from an entry.
     pub fn holds(&self, column: usize) -> bool {
-        self.places.get(column).is_some_and(|place| !matches!(place, Place::Nowhere))
+        self.places.get(column).is_some_and(|place| !matches!(place, ColumnSource::Nowhere))
     }
 
     /// The columns of the table that an entry holds, in their order there.
@@ -103,9 +103,9 @@ impl EntryShape {
     #[inline]
     pub fn get<'e>(&'e self, column: usize, key: &[u8], value: &'e [u8]) -> ValueRef<'e> {
         match self.places[column] {
-            Place::Value(place) => RowRef::new(&self.layout, value).get(usize::from(place)),
-            Place::Key(number) => self.scalar(usize::from(number), key),
-            Place::Nowhere => panic!("column {column} is not in the index"),
+            ColumnSource::Value(place) => RowRef::new(&self.layout, value).get(usize::from(place)),
+            ColumnSource::Key(number) => self.scalar(usize::from(number), key),
+            ColumnSource::Nowhere => panic!("column {column} is not in the index"),
         }
     }
 

@@ -50,7 +50,7 @@ struct Line {
     used_bytes: u64,
     most_bytes: u64,
     /// Of each role: none waits for its turn behind the others.
-    waiting: [BTreeMap<Place, Waiter>; Role::ALL.len()],
+    waiting: [BTreeMap<ServiceOrder, Waiter>; Role::ALL.len()],
 }
 
 /// What a session does.
@@ -77,7 +77,7 @@ struct Who {
 
 /// The order of service.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct ServiceOrder {
     patient: bool,
     ticket: u64,
 }
@@ -151,7 +151,7 @@ impl Room {
 
 impl Lines {
     /// Gives `bytes` of `room`, if there are so many or `who` goes beyond the bounds.
-    fn grant(&mut self, room: usize, place: Place, who: Who, bytes: u64) -> bool {
+    fn grant(&mut self, room: usize, place: ServiceOrder, who: Who, bytes: u64) -> bool {
         let goes_beyond = self.goes_beyond(who);
         let line = &mut self.rooms[room];
         let max = if place.patient { line.patient_bytes_max } else { line.bytes_max };
@@ -185,7 +185,7 @@ impl Lines {
         Some(room)
     }
 
-    fn first(&self, room: usize, role: Role) -> Option<(Place, Waiter)> {
+    fn first(&self, room: usize, role: Role) -> Option<(ServiceOrder, Waiter)> {
         let first = self.rooms[room].waiting[role as usize].first_key_value();
         first.map(|(place, waiter)| (*place, *waiter))
     }
@@ -282,7 +282,7 @@ impl Share {
     }
 
     /// Leaves the line; true where it has been served meanwhile.
-    fn give_up(&self, place: Place) -> bool {
+    fn give_up(&self, place: ServiceOrder) -> bool {
         let mut lines = self.room.lines.lock();
         let waiting = &mut lines.rooms[self.room.own].waiting[self.who.role as usize];
         let served = waiting.remove(&place).is_none();
@@ -307,8 +307,8 @@ impl Share {
         serve(lines);
     }
 
-    fn place(&self, urgent: bool) -> Place {
-        Place { patient: !urgent, ticket: self.ticket }
+    fn place(&self, urgent: bool) -> ServiceOrder {
+        ServiceOrder { patient: !urgent, ticket: self.ticket }
     }
 }
 

@@ -64,11 +64,11 @@ pub enum Tried {
     /// It is had.
     Had,
     /// Somebody else has it.
-    Taken(Wanted),
+    Taken(ContestedName),
 }
 
 /// A name that somebody else has.
-pub struct Wanted(Arc<Name>);
+pub struct ContestedName(Arc<Name>);
 
 impl UserLocks {
     /// Who waits for whom on this server, for locks that are not of rows.
@@ -131,7 +131,7 @@ impl HeldLocks {
         let mut inner = self.registry.inner.lock();
         let name = inner.names.entry_ref(text).or_default().clone();
         if !name.lock.try_own() {
-            return Ok(Tried::Taken(Wanted(name)));
+            return Ok(Tried::Taken(ContestedName(name)));
         }
         name.owner.store(session, Ordering::Release);
         drop(inner);
@@ -145,7 +145,7 @@ impl HeldLocks {
         &mut self,
         session: u64,
         text: &[u8],
-        Wanted(name): Wanted,
+        ContestedName(name): ContestedName,
         timeout: Duration,
         interrupt: &Interrupt,
         stake: Stake,

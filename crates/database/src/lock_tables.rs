@@ -24,12 +24,12 @@ use keel_sql::ast::{self, LockWait, Statement, TableLockKind};
 use crate::database::Database;
 
 /// A table of LOCK TABLES, or a view.
-struct Wanted {
+struct LockRequest {
     what: Lockable,
     write: bool,
 }
 
-impl Wanted {
+impl LockRequest {
     fn is_view(&self) -> bool {
         matches!(self.what, Lockable::View(_))
     }
@@ -70,10 +70,10 @@ impl Lockable {
 }
 
 /// Adds something to what is locked, for writing if any of its names is.
-fn want(wanted: &mut Vec<Wanted>, what: Lockable, write: bool) {
+fn want(wanted: &mut Vec<LockRequest>, what: Lockable, write: bool) {
     match wanted.iter_mut().find(|other| Arc::ptr_eq(other.what.lock(), what.lock())) {
         Some(other) => other.write |= write,
-        None => wanted.push(Wanted { what, write }),
+        None => wanted.push(LockRequest { what, write }),
     }
 }
 
@@ -239,8 +239,8 @@ impl Database {
         &self,
         session: &Session,
         tables: &[ast::TableLock],
-    ) -> SqlResult<(Vec<Wanted>, Vec<LockedName>)> {
-        let mut wanted: Vec<Wanted> = Vec::with_capacity(tables.len());
+    ) -> SqlResult<(Vec<LockRequest>, Vec<LockedName>)> {
+        let mut wanted: Vec<LockRequest> = Vec::with_capacity(tables.len());
         let mut names: Vec<LockedName> = Vec::with_capacity(tables.len());
         let mut below: Vec<(Arc<TableDef>, bool)> = Vec::new();
         for named in tables {

@@ -63,7 +63,7 @@ enum Owner {
     Nobody(Box<Free>),
 }
 
-struct Known {
+struct KnownBranch {
     format: u32,
     owner: Owner,
 }
@@ -71,7 +71,7 @@ struct Known {
 /// The branches of a server.
 #[derive(Default)]
 pub(crate) struct Branches {
-    known: Mutex<BTreeMap<Box<[u8]>, Known>>,
+    known: Mutex<BTreeMap<Box<[u8]>, KnownBranch>>,
 }
 
 impl Branches {
@@ -84,7 +84,7 @@ impl Branches {
             return Err(errors::out_of_resources());
         }
         let owner = Owner::Session { prepared: false };
-        known.insert(xid.name.clone(), Known { format: xid.format, owner });
+        known.insert(xid.name.clone(), KnownBranch { format: xid.format, owner });
         Ok(())
     }
 
@@ -123,7 +123,7 @@ impl Database {
             let shared = locks.iter().all(|lock| lock.try_share(true));
             assert!(shared, "nobody uses a table before the server has started");
             let owner = Owner::Nobody(Box::new(Free { txn: Some(txn), locks }));
-            self.branches().known.lock().insert(xid.name, Known { format: xid.format, owner });
+            self.branches().known.lock().insert(xid.name, KnownBranch { format: xid.format, owner });
         }
         Ok(())
     }

@@ -242,7 +242,7 @@ fn check_broken(database: Definer<'_>, session: &Session, view: &Arc<View>, erro
 }
 
 /// What maintenance keeps of a table's metadata lock until it is dropped.
-pub(crate) enum Kept {
+pub(crate) enum HeldLock {
     /// Definitions are kept out.
     Share(#[expect(dead_code, reason = "kept until it is dropped")] Share),
     /// All others are.
@@ -266,7 +266,7 @@ pub(crate) fn usable(
     (op, wait): (MaintainOp, Option<&LockWait>),
     schema: &str,
     name: &ObjectName,
-) -> SqlResult<(Arc<TableDef>, Option<Kept>)> {
+) -> SqlResult<(Arc<TableDef>, Option<HeldLock>)> {
     let named = &session.named_locks;
     loop {
         let Some(table) = database.catalog_of(session).table(schema, &name.name).cloned() else {
@@ -294,12 +294,12 @@ pub(crate) fn usable(
                 if !lock.try_share(false) {
                     session.wait_for(&lock, Kind::Read, timeout)?;
                 }
-                Kept::Share(Share(lock))
+                HeldLock::Share(Share(lock))
             }
             MaintainOp::Repair => {
                 let mut owned = Owned::default();
                 owned.take(&lock, session, timeout)?;
-                Kept::Own(owned)
+                HeldLock::Own(owned)
             }
             MaintainOp::Optimize | MaintainOp::Checksum => return Ok((table, None)),
         };

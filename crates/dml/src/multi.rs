@@ -414,7 +414,7 @@ pub fn run(plan: &MultiPlan, session: &mut Session, params: &[Value]) -> SqlResu
     session.ignores = plan.ignore;
     let layout = result_layout(plan.query.types().iter().map(|(ty, _)| ty));
     let rows = Sorter::new(None, session.vars.sort_room(), session.work());
-    let mut kept = Kept { plan, packer: RowPacker::new(&layout), rows, key: Vec::new() };
+    let mut kept = KeptRow { plan, packer: RowPacker::new(&layout), rows, key: Vec::new() };
     select::run_each(&plan.query, session, params, None, &mut kept)?;
     let mut rows = kept.rows.finish()?;
     // Those of values on their way into columns count, not those of expressions.
@@ -446,34 +446,34 @@ pub fn run(plan: &MultiPlan, session: &mut Session, params: &[Value]) -> SqlResu
 }
 
 /// A row to change: its target, its clustered key, and the values assigned.
-struct Found<'k> {
+struct ChangedRow<'k> {
     target: usize,
     key: &'k [u8],
     values: Vec<(usize, Option<(Value, SqlType)>)>,
 }
 
 /// A row as it was kept: the key names target and clustered key, the rest are the items of the query.
-fn found<'k>(plan: &MultiPlan, layout: &Layout, key: &'k [u8], row: &[u8]) -> Found<'k> {
+fn found<'k>(plan: &MultiPlan, layout: &Layout, key: &'k [u8], row: &[u8]) -> ChangedRow<'k> {
     let (number, key) = key.split_at(TARGET_BYTES);
     let target = u16::from_be_bytes([number[0], number[1]]) as usize;
     let row = RowRef::new(layout, row);
     let types = plan.query.types();
     let value = |item: usize| (row.get(item).to_owned(), types[item].0.clone());
     let assigned = &plan.targets[target].assigned;
-    Found { target, key, values: assigned.iter().map(|(c, item)| (*c, item.map(value))).collect() }
+    ChangedRow { target, key, values: assigned.iter().map(|(c, item)| (*c, item.map(value))).collect() }
 }
 
 /// Octets of a target's number before its key.
 const TARGET_BYTES: usize = 2;
 
-struct Kept<'p> {
+struct KeptRow<'p> {
     plan: &'p MultiPlan,
     packer: RowPacker<'p>,
     rows: Sorter,
     key: Vec<u8>,
 }
 
-impl RowOutput for Kept<'_> {
+impl RowOutput for KeptRow<'_> {
     fn row(&mut self, session: &mut Session, row: RowView<'_>) -> SqlResult<bool> {
         let mut items = Vec::with_capacity(row.len());
         row.for_each(|_, value| items.push(value.to_owned()));
@@ -546,7 +546,7 @@ struct Changer<'p> {
 
 impl Changer<'_> {
     /// Changes a row; false if it is gone or stays as it is.
-    fn change(&mut self, session: &mut Session, found: Found<'_>) -> SqlResult<bool> {
+    fn change(&mut self, session: &mut Session, found: ChangedRow<'_>) -> SqlResult<bool> {
         let target = &self.plan.targets[found.target];
         let table = &target.table;
         let txn = session.txn.as_mut().expect("a plan runs within a transaction of the engine");

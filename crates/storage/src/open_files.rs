@@ -49,7 +49,7 @@ pub struct OpenFiles {
 }
 
 /// What a search for a victim came to.
-enum Found {
+enum VictimSearch {
     /// A place is free, and taken.
     Place,
     /// Only these idle files could be closed, after a sync.
@@ -91,28 +91,28 @@ impl OpenFiles {
     fn take_place(&self) {
         for _ in 0..2 {
             match self.find_place() {
-                Found::Place => return,
-                Found::Unsynced(files) if files.is_empty() => break,
-                Found::Unsynced(files) => sync_idle(&files),
+                VictimSearch::Place => return,
+                VictimSearch::Unsynced(files) if files.is_empty() => break,
+                VictimSearch::Unsynced(files) => sync_idle(&files),
             }
         }
         self.open.fetch_add(1, Relaxed);
     }
 
-    fn find_place(&self) -> Found {
+    fn find_place(&self) -> VictimSearch {
         let mut queue = self.queue.lock();
         if self.open.load(Relaxed) < self.max {
             self.open.fetch_add(1, Relaxed);
-            return Found::Place;
+            return VictimSearch::Place;
         }
         match self.close_oldest(&mut queue) {
             Ok(()) => {
                 if self.open.load(Relaxed) > self.max && self.close_oldest(&mut queue).is_ok() {
                     self.give_place();
                 }
-                Found::Place
+                VictimSearch::Place
             }
-            Err(unsynced) => Found::Unsynced(unsynced),
+            Err(unsynced) => VictimSearch::Unsynced(unsynced),
         }
     }
 

@@ -47,7 +47,7 @@ pub struct Scan {
     upper: Bound<Vec<u8>>,
     reverse: bool,
     read: Read,
-    place: Place,
+    place: ScanPlace,
     /// The page where `place` probably lies.
     hint: Option<PageNo>,
     /// The scan has just come to another leaf.
@@ -103,7 +103,7 @@ pub struct Scan {
 pub type Sieve<'s> = &'s dyn Fn(&[u8]) -> bool;
 
 /// From where the scan goes on.
-enum Place {
+enum ScanPlace {
     /// The end of the range where it begins.
     Start,
     /// Upwards from this key, included.
@@ -129,7 +129,7 @@ struct Item {
 }
 
 /// What a locking scan found at its place.
-enum Found {
+enum ScanFound {
     /// A row; whether its lock is new.
     Row(bool),
     /// The row beyond the range; whether its lock is new.
@@ -153,7 +153,7 @@ impl Scan {
             upper: range.upper.map(<[u8]>::to_vec),
             reverse: range.reverse,
             read,
-            place: Place::Start,
+            place: ScanPlace::Start,
             hint: None,
             entered: false,
             leaves: 0,
@@ -232,7 +232,7 @@ impl Scan {
     pub fn insist(&mut self) {
         let Some(item) = self.items.last() else { return };
         let key = self.bytes[item.key.clone()].to_vec();
-        self.place = if self.reverse { Place::Before(successor(&key)) } else { Place::From(key) };
+        self.place = if self.reverse { ScanPlace::Before(successor(&key)) } else { ScanPlace::From(key) };
         self.next_item = self.items.len();
         self.insist = true;
     }
@@ -344,7 +344,7 @@ impl Scan {
         self.items.clear();
         self.bytes.clear();
         self.next_item = 0;
-        while self.items.is_empty() && !matches!(self.place, Place::End) {
+        while self.items.is_empty() && !matches!(self.place, ScanPlace::End) {
             fiber::tick_by(1 + std::mem::take(&mut self.passed) / SLOTS_PER_TICK);
             state.bound_locks(engine);
             if state.interrupt.is_raised() {
@@ -363,7 +363,7 @@ impl Scan {
     fn read_ahead(&mut self) -> StoreResult<()> {
         let tree = self.tree.tree();
         let (lower, upper) = (self.lower.as_ref().map(Vec::as_slice), self.upper.as_ref().map(Vec::as_slice));
-        if matches!(self.place, Place::Start) {
+        if matches!(self.place, ScanPlace::Start) {
             if self.wanted <= FEW_ROWS {
                 return Ok(());
             }
@@ -377,7 +377,7 @@ impl Scan {
         if !std::mem::take(&mut self.entered) || self.leaves < LEAVES_BEFORE_AHEAD {
             return Ok(());
         }
-        if let Place::Before(key) = &self.place {
+        if let ScanPlace::Before(key) = &self.place {
             self.hint = Some(tree.leaf_page_before(key)?);
         }
         if !self.hint.is_some_and(|next| tree.is_absent(next)) {
@@ -385,9 +385,9 @@ impl Scan {
         }
         self.window = (2 * self.window).clamp(AHEAD_MIN, tree.read_ahead_max());
         match &self.place {
-            Place::From(key) => tree.read_ahead(key, upper, self.window),
-            Place::Before(key) => tree.read_ahead_down(key, lower, self.window),
-            Place::Start | Place::End => Ok(()),
+            ScanPlace::From(key) => tree.read_ahead(key, upper, self.window),
+            ScanPlace::Before(key) => tree.read_ahead_down(key, lower, self.window),
+            ScanPlace::Start | ScanPlace::End => Ok(()),
         }
     }
 
@@ -402,17 +402,17 @@ impl Scan {
     fn leaf<'t>(&self, tree: &'t TreeHandle) -> StoreResult<LeafRead<'t>> {
         let tree = tree.tree();
         match (&self.place, self.hint) {
-            (Place::From(key), Some(hint)) => tree.leaf_by_page(hint, key),
-            (Place::From(key), None) => tree.leaf_for_read(key),
+            (ScanPlace::From(key), Some(hint)) => tree.leaf_by_page(hint, key),
+            (ScanPlace::From(key), None) => tree.leaf_for_read(key),
             // Also a leaf without a row of the range: what is locked of it must not be skipped.
-            (Place::Before(key), hint) => tree.leaf_below(hint, key),
-            (Place::Start | Place::End, hint) if self.reverse => match &self.upper {
+            (ScanPlace::Before(key), hint) => tree.leaf_below(hint, key),
+            (ScanPlace::Start | ScanPlace::End, hint) if self.reverse => match &self.upper {
                 Bound::Unbounded => tree.last_leaf(),
                 Bound::Included(key) => tree.leaf_for_read(key),
                 Bound::Excluded(key) => tree.leaf_below(hint, key),
             },
-            (Place::Start | Place::End, Some(hint)) => tree.leaf_by_page(hint, self.lower_key()),
-            (Place::Start | Place::End, None) => tree.leaf_for_read(self.lower_key()),
+            (ScanPlace::Start | ScanPlace::End, Some(hint)) => tree.leaf_by_page(hint, self.lower_key()),
+            (ScanPlace::Start | ScanPlace::End, None) => tree.leaf_for_read(self.lower_key()),
         }
     }
 
@@ -436,9 +436,9 @@ impl Scan {
             Bound::Excluded(key) => at(key),
         };
         match &self.place {
-            Place::From(key) => first = first.max(at(key)),
-            Place::Before(key) => end = end.min(at(key)),
-            Place::Start | Place::End => {}
+            ScanPlace::From(key) => first = first.max(at(key)),
+            ScanPlace::Before(key) => end = end.min(at(key)),
+            ScanPlace::Start | ScanPlace::End => {}
         }
         let ends_here = if self.reverse {
             match lower {
@@ -473,11 +473,11 @@ impl Scan {
             (true, _) => self.leave(&leaf, ends_here),
             (false, false) => {
                 self.hint = Some(leaf.page_no());
-                self.place = Place::From(key_at(&leaf, slots.start + taken));
+                self.place = ScanPlace::From(key_at(&leaf, slots.start + taken));
             }
             (false, true) => {
                 self.hint = Some(leaf.page_no());
-                self.place = Place::Before(key_at(&leaf, slots.end - taken));
+                self.place = ScanPlace::Before(key_at(&leaf, slots.end - taken));
             }
         }
         Ok(())
@@ -489,13 +489,13 @@ impl Scan {
         self.entered = true;
         self.leaves += 1;
         self.place = if ends_here {
-            Place::End
+            ScanPlace::End
         } else if self.reverse {
             self.hint = None;
-            Place::Before(leaf.low_fence().to_vec())
+            ScanPlace::Before(leaf.low_fence().to_vec())
         } else {
             self.hint = leaf.right();
-            leaf.high_fence().map_or(Place::End, |fence| Place::From(fence.to_vec()))
+            leaf.high_fence().map_or(ScanPlace::End, |fence| ScanPlace::From(fence.to_vec()))
         };
     }
 
@@ -568,7 +568,7 @@ impl Scan {
                 state.unlock_row(engine, &self.tree, &key);
             }
             match found {
-                Found::Row(new) => {
+                ScanFound::Row(new) => {
                     self.insist = false;
                     // InnoDB keeps one that it has waited for.
                     if new {
@@ -577,11 +577,11 @@ impl Scan {
                     }
                     return Ok(());
                 }
-                Found::Wait(key) => {
+                ScanFound::Wait(key) => {
                     waited = Some(key);
                     state.wait(engine, wait)?;
                 }
-                Found::Beyond(new) => {
+                ScanFound::Beyond(new) => {
                     // InnoDB lets it go only where it came to it upwards and by the clustered key.
                     let goes = !self.of_index && !self.reverse && !state.isolation.locks_gaps();
                     if goes && new {
@@ -590,10 +590,10 @@ impl Scan {
                     }
                     return Ok(());
                 }
-                Found::Locked { key, header, written, mut row } => {
+                ScanFound::Locked { key, header, written, mut row } => {
                     match state.committed_version(engine, header, written, &mut row)? {
                         // Its key says that it is beyond.
-                        Some(_) if self.beyond => self.place = Place::End,
+                        Some(_) if self.beyond => self.place = ScanPlace::End,
                         Some(header) => {
                             load_overflow(state, &tree, header, &mut row)?;
                             self.push_unlocked(&key, header, &row);
@@ -602,21 +602,21 @@ impl Scan {
                     }
                     return Ok(());
                 }
-                Found::Again => {}
-                Found::Moved => return Ok(()),
+                ScanFound::Again => {}
+                ScanFound::Moved => return Ok(()),
             }
         }
     }
 
     /// Whether the row at `key`, whose lock was waited for, is gone and `found` lies behind it. In an index its lock stays:
     /// InnoDB keeps it there, and in the tree of rows until purge.
-    fn went_past(&self, key: &[u8], found: &Found) -> bool {
+    fn went_past(&self, key: &[u8], found: &ScanFound) -> bool {
         let here = match found {
-            Found::Row(_) => self.items.last().map(|item| &self.bytes[item.key.clone()]),
-            Found::Beyond(_) => self.beyond_key.as_deref(),
-            Found::Wait(key) => Some(key.as_slice()),
-            Found::Again => return false,
-            Found::Locked { .. } | Found::Moved => None,
+            ScanFound::Row(_) => self.items.last().map(|item| &self.bytes[item.key.clone()]),
+            ScanFound::Beyond(_) => self.beyond_key.as_deref(),
+            ScanFound::Wait(key) => Some(key.as_slice()),
+            ScanFound::Again => return false,
+            ScanFound::Locked { .. } | ScanFound::Moved => None,
         };
         !self.of_index && here != Some(key)
     }
@@ -629,7 +629,7 @@ impl Scan {
         leaf: &LeafRead<'_>,
         mode: LockMode,
         wait: Wait,
-    ) -> Result<Found> {
+    ) -> Result<ScanFound> {
         // After a wait there may be rows in the range that were not there before.
         self.beyond = false;
         let (mut slots, mut ends_here) = self.slots(leaf);
@@ -659,7 +659,7 @@ impl Scan {
                     self.lock_rest(state, leaf, slots, ends_here);
                 }
                 self.leave(leaf, ends_here);
-                return Ok(Found::Moved);
+                return Ok(ScanFound::Moved);
             };
             let (header, row) = Header::split(leaf.value(slot));
             let ended = header.trx == state.own_id() || !engine.table.is_active(header.trx);
@@ -688,26 +688,26 @@ impl Scan {
                     if new {
                         state.unlock_row(engine, &self.tree, &key);
                     }
-                    return Ok(Found::Again);
+                    return Ok(ScanFound::Again);
                 }
                 RowLock::Mine(new) if self.beyond => {
                     self.pass(state, leaf, slot, key.clone(), gaps);
-                    self.place = Place::End;
+                    self.place = ScanPlace::End;
                     self.beyond_key = Some(key);
-                    return Ok(Found::Beyond(new));
+                    return Ok(ScanFound::Beyond(new));
                 }
                 RowLock::Mine(new) => {
                     self.push(leaf, slot, header, row, !header.is_overflow());
                     self.pass(state, leaf, slot, key, gaps);
                     self.found = true;
-                    return Ok(Found::Row(new));
+                    return Ok(ScanFound::Row(new));
                 }
-                RowLock::Wait => return Ok(Found::Wait(key)),
-                RowLock::Again => return Ok(Found::Again),
+                RowLock::Wait => return Ok(ScanFound::Wait(key)),
+                RowLock::Again => return Ok(ScanFound::Again),
                 RowLock::Taken if semi => {
                     let row = row.to_vec();
                     self.pass(state, leaf, slot, key.clone(), gaps);
-                    return Ok(Found::Locked { key, header, written: !ended, row });
+                    return Ok(ScanFound::Locked { key, header, written: !ended, row });
                 }
                 RowLock::Taken if wait == Wait::SkipLocked => self.step_over(leaf, key, gaps),
                 RowLock::Taken => return Err(Error::LockNotAvailable),
@@ -769,15 +769,15 @@ impl Scan {
     fn leave_behind(&mut self, leaf: &LeafRead<'_>, key: Vec<u8>, above: Vec<u8>) {
         self.hint = Some(leaf.page_no());
         self.after_row = true;
-        self.place = if self.reverse { Place::Before(key) } else { Place::From(above) };
+        self.place = if self.reverse { ScanPlace::Before(key) } else { ScanPlace::From(above) };
     }
 
     /// Whether equal keys were sought and the last row found is the last that there can be.
     fn needs_no_gap_behind(&self) -> bool {
         match (&self.place, self.end, &self.lower, &self.upper) {
             _ if !self.after_row => false,
-            (Place::From(next), RangeEnd::Unique, Bound::Included(key), _) => next.starts_with(key),
-            (Place::From(next), RangeEnd::Gap | RangeEnd::GapBehind, _, Bound::Excluded(end)) => {
+            (ScanPlace::From(next), RangeEnd::Unique, Bound::Included(key), _) => next.starts_with(key),
+            (ScanPlace::From(next), RangeEnd::Gap | RangeEnd::GapBehind, _, Bound::Excluded(end)) => {
                 crate::txn_write::after_prefix(&next[..next.len() - 1]).as_deref() == Some(end.as_slice())
             }
             _ => false,

@@ -105,7 +105,7 @@ pub(crate) struct UndoLog {
 
 #[derive(Default)]
 struct Segment {
-    state: Mutex<State>,
+    state: Mutex<UndoLogState>,
     /// Held by who adds a page.
     rolling: FiberMutex<()>,
     purge: Mutex<PurgeState>,
@@ -148,7 +148,7 @@ impl Passed {
 }
 
 #[derive(Default)]
-struct State {
+struct UndoLogState {
     tail: Option<Tail>,
     /// Where transactions in progress began: `seq` and how many.
     starts: BTreeMap<u64, u32>,

@@ -37,14 +37,14 @@ const STEPS_MAX: u32 = 32;
 const STEPS_BEHIND_MAX: u32 = 256;
 
 /// A row's version on the way back.
-struct Place {
+struct VersionPlace {
     header: Header,
     row: Vec<u8>,
 }
 
 /// What the undo record of a version holds.
 struct Record {
-    old: Place,
+    old: VersionPlace,
     /// Past whom, and where to, the newest first.
     jumps: Jumps,
 }
@@ -189,14 +189,14 @@ pub(crate) fn find_jumps(
 impl Record {
     /// Where a reader goes on that does not see the old version, `sees` what its others may; and past whom that leads,
     /// if it is not the next version.
-    fn go_on(mut self, sees: impl Fn(TrxId) -> bool) -> (Place, Option<TrxId>) {
+    fn go_on(mut self, sees: impl Fn(TrxId) -> bool) -> (VersionPlace, Option<TrxId>) {
         if self.jumps[0].is_none() || sees(self.old.header.trx) {
             return (self.old, None);
         }
         let taken =
             self.jumps.iter_mut().rev().find(|jump| jump.as_ref().is_some_and(|jump| !sees(jump.past)));
         match taken.and_then(Option::take) {
-            Some(jump) => (Place { header: jump.header, row: jump.row }, Some(jump.past)),
+            Some(jump) => (VersionPlace { header: jump.header, row: jump.row }, Some(jump.past)),
             None => (self.old, None),
         }
     }
@@ -204,7 +204,7 @@ impl Record {
 
 impl Way<'_> {
     /// Reads the record of the version at `at`, if it is at hand.
-    fn read(&mut self, at: &Place) -> Option<Record> {
+    fn read(&mut self, at: &VersionPlace) -> Option<Record> {
         if self.steps == STEPS_MAX {
             return None;
         }
@@ -226,7 +226,7 @@ impl Way<'_> {
 
     /// Past the writer's own versions, which nobody else sees: only the newest of them counts.
     fn past_own(&mut self, own: TrxId, header: Header, row: &[u8]) -> Option<Found> {
-        let first = self.read(&Place { header, row: row.to_vec() })?;
+        let first = self.read(&VersionPlace { header, row: row.to_vec() })?;
         if first.old.header.trx != own {
             return None;
         }
@@ -240,7 +240,7 @@ impl Way<'_> {
 
     /// Past versions that no reader needs.
     fn past_unneeded(&mut self, listed: &Listed<'_>, header: Header, row: &[u8]) -> Option<Jumps> {
-        let mut at = Place { header, row: row.to_vec() };
+        let mut at = VersionPlace { header, row: row.to_vec() };
         let mut before = None;
         // Newer versions may be needed by readers to come.
         while !listed.is_seen_by_others(at.header.trx) {
@@ -284,7 +284,7 @@ impl Way<'_> {
         &mut self,
         listed: &Listed<'_>,
         oldest: &View,
-        from: &Place,
+        from: &VersionPlace,
         known: Jumps,
     ) -> Option<Found> {
         let sees = |trx| listed.any_sees(&[oldest], trx);
@@ -293,8 +293,8 @@ impl Way<'_> {
         }
         let mut found = known.into_iter().flatten().rev().find(|jump| !sees(jump.past));
         let mut at = match &found {
-            Some(jump) => Place { header: jump.header, row: jump.row.clone() },
-            None => Place { header: from.header, row: from.row.clone() },
+            Some(jump) => VersionPlace { header: jump.header, row: jump.row.clone() },
+            None => VersionPlace { header: from.header, row: from.row.clone() },
         };
         while !sees(at.header.trx) && !at.header.is_fresh() {
             let Some(record) = self.read(&at) else { break };
@@ -308,8 +308,8 @@ impl Way<'_> {
 }
 
 /// The older version that `old` makes of `row`.
-fn step(old: &OldVersion<'_>, row: &[u8]) -> Option<Place> {
+fn step(old: &OldVersion<'_>, row: &[u8]) -> Option<VersionPlace> {
     let mut row = row.to_vec();
     old.apply(&mut row)?;
-    Some(Place { header: old.header, row })
+    Some(VersionPlace { header: old.header, row })
 }

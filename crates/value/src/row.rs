@@ -81,7 +81,7 @@ enum Codec {
 
 /// Where a column stands.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct ColumnPlace {
     codec: Codec,
     unsigned: bool,
     /// Bit in the null bitmap; `u16::MAX` if it is never NULL.
@@ -116,7 +116,7 @@ struct Extent {
 #[derive(Debug, Clone)]
 pub struct Layout {
     columns: Vec<Column>,
-    places: Vec<Place>,
+    places: Vec<ColumnPlace>,
     /// The places of rows in their order.
     slots: Vec<Stored>,
     /// For rows of 0 to all places.
@@ -161,7 +161,7 @@ impl Layout {
             let null_bit = if nullable { null_bits } else { NEVER_NULL };
             let mut column = None;
             if let Slot::Column(number) = slot {
-                places[*number] = Some(Place {
+                places[*number] = Some(ColumnPlace {
                     codec,
                     unsigned: ty.unsigned,
                     null_bit,
@@ -385,7 +385,7 @@ impl<'a> RowRef<'a> {
     }
 
     #[inline]
-    fn null_bit_set(&self, place: &Place) -> bool {
+    fn null_bit_set(&self, place: &ColumnPlace) -> bool {
         let bit = place.null_bit;
         bit != NEVER_NULL
             && self.bytes.get(HEADER_BYTES + usize::from(bit / 8)).is_none_or(|b| b >> (bit % 8) & 1 == 1)
@@ -443,7 +443,7 @@ impl<'a> RowRef<'a> {
     }
 
     #[inline]
-    fn fixed(&self, place: &Place) -> Option<ValueRef<'a>> {
+    fn fixed(&self, place: &ColumnPlace) -> Option<ValueRef<'a>> {
         let at = (self.fixed_start + place.position) as usize;
         let bytes = self.bytes.get(at..at + usize::from(place.width))?;
         let int = |signed: i64, unsigned: u64| {

@@ -12,14 +12,14 @@ use keel_storage::runtime::wait::WaitEvent;
 use parking_lot::Mutex;
 
 pub use shape::{OPTION, check_shape, columns};
-pub use values::{State, Taken, Values};
+pub use values::{NextValue, SequenceState, Values};
 
 /// What memory knows of a sequence.
 pub struct Sequence {
     /// The session that writes the row holds it.
     pub gate: Arc<TableLock>,
     /// None before its first use, and while somebody holds the gate.
-    pub state: Mutex<Option<State>>,
+    pub state: Mutex<Option<SequenceState>>,
     /// Sessions that want a value and found none.
     pub wanting: AtomicUsize,
 }

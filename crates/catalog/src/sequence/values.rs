@@ -155,7 +155,7 @@ fn greatest(falls: bool) -> i64 {
 
 /// A sequence in memory.
 #[derive(Debug, Clone)]
-pub struct State {
+pub struct SequenceState {
     /// The key of the row.
     pub key: Vec<u8>,
     /// The row as it is kept.
@@ -170,24 +170,24 @@ pub struct State {
 
 /// What asking for a value came to.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Taken {
+pub enum NextValue {
     /// A value; the row has changed.
     Value(i64),
     /// There are no more.
     RunOut,
 }
 
-impl State {
+impl SequenceState {
     /// A sequence of which nothing lies in memory.
-    pub fn new(key: Vec<u8>, values: Values, server: ServerStep) -> State {
-        let mut state = State { key, next: 0, step: 1, exhausted: false, values };
+    pub fn new(key: Vec<u8>, values: Values, server: ServerStep) -> SequenceState {
+        let mut state = SequenceState { key, next: 0, step: 1, exhausted: false, values };
         state.go_to(state.values.reserved_until, server);
         state
     }
 
     /// Puts another row in the place of this one.
     pub fn replace(&mut self, values: Values, server: ServerStep) {
-        *self = State::new(std::mem::take(&mut self.key), values, server);
+        *self = SequenceState::new(std::mem::take(&mut self.key), values, server);
     }
 
     /// Lets values go on at the first that may be given from `next` on.
@@ -220,14 +220,14 @@ impl State {
     }
 
     /// Reserves as many values as CACHE says, or as are wanted, and gives the first. Nothing may be reserved already.
-    pub fn reserve(&mut self, wanted: i64, server: ServerStep) -> Taken {
+    pub fn reserve(&mut self, wanted: i64, server: ServerStep) -> NextValue {
         if self.exhausted {
-            return Taken::RunOut;
+            return NextValue::RunOut;
         }
         if self.is_beyond() {
             if self.values.cycle == 0 {
                 self.exhausted = true;
-                return Taken::RunOut;
+                return NextValue::RunOut;
             }
             self.values.round = self.values.round.wrapping_add(1);
             let begin = if self.step > 0 { self.values.minimum } else { self.values.maximum };
@@ -235,7 +235,7 @@ impl State {
             self.go_to(begin, server);
             if self.is_beyond() {
                 self.exhausted = true;
-                return Taken::RunOut;
+                return NextValue::RunOut;
             }
         }
         let count = self.values.cache.max(wanted).max(1);
@@ -243,7 +243,7 @@ impl State {
         self.values.reserved_until =
             self.values.beyond(self.values.reserved_until, self.step.saturating_mul(count));
         self.next = self.values.beyond(value, self.step);
-        Taken::Value(value)
+        NextValue::Value(value)
     }
 
     fn is_beyond(&self) -> bool {
@@ -289,16 +289,16 @@ mod tests {
 
     const ONE: ServerStep = (1, 1);
 
-    fn state(options: SequenceOptions) -> State {
+    fn state(options: SequenceOptions) -> SequenceState {
         let values = Values::made(&options, ONE);
         assert!(values.are_sound(ONE), "{values:?}");
-        State::new(Vec::new(), values, ONE)
+        SequenceState::new(Vec::new(), values, ONE)
     }
 
-    fn next(state: &mut State) -> Option<i64> {
+    fn next(state: &mut SequenceState) -> Option<i64> {
         state.take().or_else(|| match state.reserve(1, ONE) {
-            Taken::Value(value) => Some(value),
-            Taken::RunOut => None,
+            NextValue::Value(value) => Some(value),
+            NextValue::RunOut => None,
         })
     }
 
@@ -338,10 +338,10 @@ mod tests {
             ..Default::default()
         };
         let values = Values::made(&options, server);
-        let mut state = State::new(Vec::new(), values, server);
-        assert_eq!(state.reserve(1, server), Taken::Value(-2));
+        let mut state = SequenceState::new(Vec::new(), values, server);
+        assert_eq!(state.reserve(1, server), NextValue::Value(-2));
         assert_eq!(state.take(), Some(0));
-        let again = State::new(Vec::new(), state.values.clone(), server);
+        let again = SequenceState::new(Vec::new(), state.values.clone(), server);
         assert_eq!((again.values.reserved_until, again.next), (1997, 1998));
     }
 

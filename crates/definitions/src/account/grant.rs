@@ -16,7 +16,7 @@ use super::user;
 use crate::ddl::Definer;
 
 /// What is granted, on what.
-struct Wanted {
+struct GrantRequest {
     /// On the whole.
     whole: Privileges,
     /// On columns.
@@ -30,7 +30,7 @@ enum Level {
     Table(String, String),
 }
 
-impl Wanted {
+impl GrantRequest {
     /// All privileges that it names.
     fn all(&self) -> Privileges {
         self.columns.iter().fold(self.whole, |all, (_, p)| all.and(*p))
@@ -74,7 +74,7 @@ impl Definer<'_> {
     }
 
     /// Whether the session may give that away.
-    fn check_grantor(&self, session: &Session, wanted: &Wanted) -> SqlResult<()> {
+    fn check_grantor(&self, session: &Session, wanted: &GrantRequest) -> SqlResult<()> {
         let (access, accounts) = (&session.access, &self.catalog().accounts);
         let needed = wanted.needed();
         match &wanted.level {
@@ -109,7 +109,7 @@ impl Definer<'_> {
     }
 
     /// The table is there with the columns, unless it may be made by what is granted.
-    fn check_granted_table(&self, database: &str, table: &str, wanted: &Wanted) -> SqlResult<()> {
+    fn check_granted_table(&self, database: &str, table: &str, wanted: &GrantRequest) -> SqlResult<()> {
         let catalog = self.catalog();
         let of_table = catalog.table(database, table).cloned();
         let columns: Vec<String> = match (
@@ -214,7 +214,7 @@ fn wanted(
     privileges: &[(String, Vec<String>)],
     on: &GrantLevel,
     grant_option: bool,
-) -> SqlResult<Wanted> {
+) -> SqlResult<GrantRequest> {
     let (level, possible) = match on {
         GrantLevel::Global => (Level::Global, Privileges::ALL),
         GrantLevel::Database(database) => {
@@ -237,7 +237,7 @@ fn wanted(
     {
         return Err(database_denied(session, database));
     }
-    let mut wanted = Wanted { whole: Privileges::NONE, columns: Vec::new(), level };
+    let mut wanted = GrantRequest { whole: Privileges::NONE, columns: Vec::new(), level };
     for (words, columns) in privileges {
         let privilege = match words.as_str() {
             "ALL PRIVILEGES" => possible.without(Privileges::GRANT),
@@ -304,7 +304,7 @@ fn grant_to(
     session: &Session,
     spec: &ast::UserSpec,
     name: &Name,
-    wanted: &Wanted,
+    wanted: &GrantRequest,
     options: &ast::UserOptions,
 ) -> SqlResult<()> {
     refuse_password(edit, session, spec, name)?;
@@ -346,7 +346,7 @@ fn grant_to(
     Ok(())
 }
 
-fn revoke_from(edit: &mut Edit, name: &Name, wanted: &Wanted) -> SqlResult<()> {
+fn revoke_from(edit: &mut Edit, name: &Name, wanted: &GrantRequest) -> SqlResult<()> {
     let missing = || errors::nonexisting_grant(&name.user, &name.host);
     let Some(account) = name.find(&edit.accounts) else { return Err(missing()) };
     let mut account = Account::clone(account);

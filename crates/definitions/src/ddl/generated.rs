@@ -61,7 +61,7 @@ pub(super) fn check_names(schema: &str, table: &str, column: &ast::ColumnDef) ->
 }
 
 /// What is known of a table's columns, by place.
-struct Known<'r> {
+struct TableColumns<'r> {
     columns: &'r [ColumnDef],
     /// VIRTUAL columns whose value another reader may find different.
     varies: Vec<bool>,
@@ -94,7 +94,7 @@ fn settle_all(session: &Session, catalog: &Catalog, record: &TableRecord) -> Res
     }
     let changed = columns.iter().map(|column| is_changed(column, &record.foreign_keys)).collect();
     let sizes = vec![Size::default(); columns.len()];
-    let mut known = Known { columns, varies: vec![false; columns.len()], changed, sizes };
+    let mut known = TableColumns { columns, varies: vec![false; columns.len()], changed, sizes };
     for (place, column) in columns.iter().enumerate() {
         let Some(generated) = &column.generated else { continue };
         let is_kept = generated.stored || is_indexed(record, place);
@@ -163,7 +163,7 @@ fn bind(
     Ok((tree, bound))
 }
 
-impl Known<'_> {
+impl TableColumns<'_> {
     /// What a column's expression says that it may not.
     fn check(&self, place: usize, bound: &Expr, is_kept: bool) -> SqlResult<()> {
         let name = &self.columns[place].name;

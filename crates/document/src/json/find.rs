@@ -111,10 +111,10 @@ pub type Visit<'v, 't, E> =
     dyn FnMut(Scanner<'t>, Value, &[Place<'t>], usize) -> Result<Search, Stop<E>> + 'v;
 
 /// Steps of one path: bit `i` is set where the first `i` were taken.
-type Taken = u32;
+type StepSet = u32;
 
 /// The same of all paths of a walk.
-type AllTaken = SmallVec<[Taken; 4]>;
+type AllTaken = SmallVec<[StepSet; 4]>;
 
 /// A walk through all values of a text.
 struct Walk<'t, 'w, 'p> {
@@ -156,7 +156,7 @@ impl<'t> Walk<'t, '_, '_> {
                 own_elements(path, taken);
             }
         }
-        let complete = |path: &Path<'_>, taken: Taken| taken >> path.steps.len() & 1 == 1;
+        let complete = |path: &Path<'_>, taken: StepSet| taken >> path.steps.len() & 1 == 1;
         let leading = self.paths.iter().zip(&taken).filter(|(path, taken)| complete(path, **taken)).count();
         if leading > 0 && visit(*scanner, value, &self.place, leading)?.is_break() {
             return Ok(Search::Break(()));
@@ -172,7 +172,7 @@ impl<'t> Walk<'t, '_, '_> {
         &mut self,
         scanner: &mut Scanner<'t>,
         value: Value,
-        taken: &[Taken],
+        taken: &[StepSet],
         bound: &mut Bound<'_, E>,
         visit: &mut Visit<'_, 't, E>,
     ) -> Result<Search, Stop<E>> {
@@ -205,7 +205,7 @@ impl<'t> Walk<'t, '_, '_> {
     }
 
     /// What is taken one level further down.
-    fn advance(&self, taken: &[Taken], fits: impl Fn(&Step<'_>) -> bool) -> AllTaken {
+    fn advance(&self, taken: &[StepSet], fits: impl Fn(&Step<'_>) -> bool) -> AllTaken {
         let mut result = AllTaken::with_capacity(taken.len());
         for (path, taken) in self.paths.iter().zip(taken) {
             let mut next = 0;
@@ -227,7 +227,7 @@ impl<'t> Walk<'t, '_, '_> {
 }
 
 /// Takes the steps that lead from something that is no array to itself.
-fn own_elements(path: &Path<'_>, taken: &mut Taken) {
+fn own_elements(path: &Path<'_>, taken: &mut StepSet) {
     for (place, step) in path.steps.iter().enumerate() {
         if *taken >> place & 1 == 1 && step.is_first() {
             *taken |= 1 << (place + 1);

@@ -54,7 +54,7 @@ pub fn plain_read(session: &Session) -> Read {
 }
 
 /// Where the next row comes from.
-enum State {
+enum ReaderState {
     /// Nothing more.
     End,
     /// The row at `key`, if it is there.
@@ -94,7 +94,7 @@ pub struct TableReader {
     entries_given: u64,
     rows_fetched: u64,
     read: Read,
-    state: State,
+    state: ReaderState,
     ranges: Vec<KeyRange>,
     /// Pages where the next ranges begin.
     ranges_ahead: Ahead,
@@ -186,7 +186,7 @@ impl TableReader {
             entries_given: 0,
             rows_fetched: 0,
             read,
-            state: State::End,
+            state: ReaderState::End,
             ranges: Vec::new(),
             ranges_ahead: Ahead::default(),
             rows_ahead: Ahead::default(),
@@ -246,7 +246,7 @@ impl TableReader {
         self.sieve = None;
         self.turned = None;
         self.rows_to_sieve = 0;
-        if let State::Ranges { scan: scan @ Some(_), .. } = &mut self.state {
+        if let ReaderState::Ranges { scan: scan @ Some(_), .. } = &mut self.state {
             self.spare = scan.take();
         }
         if self.read != Read::Snapshot {
@@ -255,12 +255,12 @@ impl TableReader {
         let locking = self.read != Read::Snapshot;
         self.watched = self.numbered || session.examined.most.is_some();
         self.state = match &*self.path {
-            AccessPath::Empty => State::End,
+            AccessPath::Empty => ReaderState::End,
             AccessPath::Virtual(sought, read) => {
                 session.no_index_used = true;
                 if self.table.is_sequence() {
                     let row = sequence::values(session, &self.table)?.row();
-                    self.state = State::Virtual(vec![row].into_iter());
+                    self.state = ReaderState::Virtual(vec![row].into_iter());
                     return Ok(());
                 }
                 let host = session.host.clone();
@@ -271,13 +271,13 @@ impl TableReader {
                 }
                 let rows = host.virtual_rows(session, &self.table, &wanted, read.as_deref())?;
                 session.examined.add(rows.len() as u64)?;
-                State::Virtual(rows.into_iter())
+                ReaderState::Virtual(rows.into_iter())
             }
             AccessPath::Scan { reverse, .. } => {
                 session.no_index_used = true;
                 self.ranges.clear();
                 self.ranges.push(KeyRange::default());
-                State::Ranges { scan: None, next: 0, reverse: *reverse }
+                ReaderState::Ranges { scan: None, next: 0, reverse: *reverse }
             }
             AccessPath::Ranges { index, alternatives, reverse } => {
                 let index = &self.table.indexes[*index];
@@ -288,7 +288,7 @@ impl TableReader {
                 if *reverse {
                     self.ranges.reverse();
                 }
-                State::Ranges { scan: None, next: 0, reverse: *reverse }
+                ReaderState::Ranges { scan: None, next: 0, reverse: *reverse }
             }
             AccessPath::Union(branches) => {
                 self.branches.clear();
@@ -302,32 +302,32 @@ impl TableReader {
                 self.enter_branch(0);
                 self.given = rows_may_change(self.read, session)
                     .then(|| Distinct::new(session.vars.tmp_room(), session.work()));
-                State::Ranges { scan: None, next: 0, reverse: false }
+                ReaderState::Ranges { scan: None, next: 0, reverse: false }
             }
             AccessPath::Point { index, key } => {
                 let index = &self.table.indexes[*index];
                 let point = bounds::encode_point(index, key, session, frame, &mut self.key)?;
                 self.exact = point != Point::Near;
                 match point {
-                    Point::Nothing => State::End,
-                    Point::At | Point::Near if self.secondary.is_none() => State::Point,
+                    Point::Nothing => ReaderState::End,
+                    Point::At | Point::Near if self.secondary.is_none() => ReaderState::Point,
                     Point::At | Point::Near => {
                         self.ranges.clear();
                         self.ranges.push(KeyRange { holds: Holds::Row, ..bounds::whole(self.key.clone()) });
-                        State::Ranges { scan: None, next: 0, reverse: false }
+                        ReaderState::Ranges { scan: None, next: 0, reverse: false }
                     }
                     Point::Unknown => {
                         self.exact = false;
                         self.ranges.clear();
                         self.ranges.push(KeyRange::default());
-                        State::Ranges { scan: None, next: 0, reverse: false }
+                        ReaderState::Ranges { scan: None, next: 0, reverse: false }
                     }
                 }
             }
         };
         if self.table.series.is_some() {
             self.open_series();
-        } else if matches!(self.state, State::Ranges { .. }) && self.branches.is_empty() {
+        } else if matches!(self.state, ReaderState::Ranges { .. }) && self.branches.is_empty() {
             let sifts = self.secondary.is_none() && self.read == Read::Snapshot && !self.watched;
             self.rows_to_sieve = if sifts { ROWS_TO_SIEVE } else { 0 };
         }
@@ -355,7 +355,9 @@ impl TableReader {
     #[inline]
     pub(crate) fn fulfilled(&self) -> usize {
         match (&self.sieve, &self.state) {
-            (Some(sieve), State::Ranges { scan: Some(scan), .. }) if scan.is_sifted() => sieve.conditions,
+            (Some(sieve), ReaderState::Ranges { scan: Some(scan), .. }) if scan.is_sifted() => {
+                sieve.conditions
+            }
             _ => 0,
         }
     }
@@ -374,20 +376,20 @@ impl TableReader {
     /// Reads numbers where a table would be read.
     fn open_series(&mut self) {
         let reverse = match &self.state {
-            State::Point => {
+            ReaderState::Point => {
                 self.ranges.clear();
                 self.ranges.push(bounds::whole(self.key.clone()));
                 false
             }
-            State::Ranges { reverse, .. } => *reverse,
+            ReaderState::Ranges { reverse, .. } => *reverse,
             _ => return,
         };
-        self.state = State::Series { rest: Rest::default(), next: 0, reverse };
+        self.state = ReaderState::Series { rest: Rest::default(), next: 0, reverse };
     }
 
     /// The next number of the ranges.
     fn next_number(&mut self) -> Option<u64> {
-        let State::Series { rest, next, reverse } = &mut self.state else { return None };
+        let ReaderState::Series { rest, next, reverse } = &mut self.state else { return None };
         let series = self.table.series.as_ref()?;
         loop {
             if let Some(number) = rest.next() {
@@ -406,8 +408,10 @@ impl TableReader {
     /// Whether its keys, or what is left of them, find nothing: no range that could hold a row.
     pub fn is_over(&self) -> bool {
         match &self.state {
-            State::End => true,
-            State::Ranges { scan: None, next, .. } => self.branches.is_empty() && *next >= self.ranges.len(),
+            ReaderState::End => true,
+            ReaderState::Ranges { scan: None, next, .. } => {
+                self.branches.is_empty() && *next >= self.ranges.len()
+            }
             _ => false,
         }
     }
@@ -435,7 +439,7 @@ impl TableReader {
         // Where most entries fulfil the conditions the rows of the next ones will be wanted too.
         if self.rows_ahead.is_due()
             && self.rows_fetched * 2 > self.entries_given
-            && let State::Ranges { scan: Some(open), .. } = &self.state
+            && let ReaderState::Ranges { scan: Some(open), .. } = &self.state
             && let Some(index) = self.secondary.map(|i| &self.table.indexes[i])
         {
             look_at_rows(&mut self.rows_ahead, self.wanted, &self.table, index, (open, &self.primary));
@@ -457,7 +461,7 @@ impl TableReader {
         let before = session.handler.reads();
         // A row by constants is read before the statement runs, to MariaDB.
         let counts = !matches!(&*self.path, AccessPath::Point { key, .. } if key.iter().all(is_constant));
-        let made = matches!(self.state, State::Virtual(_) | State::Series { .. });
+        let made = matches!(self.state, ReaderState::Virtual(_) | ReaderState::Series { .. });
         let found = match self.numbered {
             true => self.next_numbered(session, slot)?,
             false => self.next_row(session, slot)?,
@@ -493,15 +497,15 @@ impl TableReader {
         session.current_row += 1;
         self.at_entry = false;
         match &mut self.state {
-            State::End => Ok(false),
-            State::Virtual(rows) => match rows.next() {
+            ReaderState::End => Ok(false),
+            ReaderState::Virtual(rows) => match rows.next() {
                 Some(row) => {
                     *slot = RowSlot::Values(row);
                     Ok(true)
                 }
                 None => Ok(false),
             },
-            State::Series { .. } => match self.next_number() {
+            ReaderState::Series { .. } => match self.next_number() {
                 Some(number) => {
                     session.let_others_run()?;
                     session.handler.rows_read += 1;
@@ -510,18 +514,18 @@ impl TableReader {
                 }
                 None => Ok(false),
             },
-            State::Point => {
+            ReaderState::Point => {
                 session.handler.read_key += 1;
-                self.state = State::End;
+                self.state = ReaderState::End;
                 self.primary.clear();
                 self.primary.extend_from_slice(&self.key);
                 let found = fetch(&self.table, &self.key, self.read, transaction(session), slot)?;
                 session.handler.rows_read += u64::from(found);
                 Ok(found)
             }
-            State::Ranges { .. } if self.branches.is_empty() => self.next_in_ranges(session, slot),
-            State::Ranges { .. } => self.next_in_branches(session, slot),
-            State::SetAside(_) => self.next_set_aside(session, slot),
+            ReaderState::Ranges { .. } if self.branches.is_empty() => self.next_in_ranges(session, slot),
+            ReaderState::Ranges { .. } => self.next_in_branches(session, slot),
+            ReaderState::SetAside(_) => self.next_set_aside(session, slot),
         }
     }
 
@@ -545,7 +549,7 @@ impl TableReader {
                 return self.end_branches(session, slot);
             }
             self.enter_branch(self.branch + 1);
-            self.state = State::Ranges { scan: None, next: 0, reverse: false };
+            self.state = ReaderState::Ranges { scan: None, next: 0, reverse: false };
         }
     }
 
@@ -564,19 +568,19 @@ impl TableReader {
 
     /// All branches are read: what is left are the rows that were set aside.
     fn end_branches(&mut self, session: &mut Session, slot: &mut RowSlot) -> SqlResult<bool> {
-        self.state = State::End;
+        self.state = ReaderState::End;
         let Some(given) = self.given.take().filter(Distinct::has_rest) else { return Ok(false) };
         let mut kept = RowList::new(session.vars.tmp_room(), session.work());
         given.rest(&mut |primary| {
             kept.push(|out| out.extend_from_slice(primary))?;
             Ok(true)
         })?;
-        self.state = State::SetAside(kept.finish()?);
+        self.state = ReaderState::SetAside(kept.finish()?);
         self.next_set_aside(session, slot)
     }
 
     fn next_set_aside(&mut self, session: &mut Session, slot: &mut RowSlot) -> SqlResult<bool> {
-        let State::SetAside(kept) = &mut self.state else { return Ok(false) };
+        let ReaderState::SetAside(kept) = &mut self.state else { return Ok(false) };
         while let Some(primary) = kept.next_row()? {
             self.primary.clear();
             self.primary.extend_from_slice(primary);
@@ -584,7 +588,7 @@ impl TableReader {
                 return Ok(true);
             }
         }
-        self.state = State::End;
+        self.state = ReaderState::End;
         Ok(false)
     }
 
@@ -632,7 +636,7 @@ impl TableReader {
         slot: &mut RowSlot,
         asked: &mut impl FnMut(bool, bool, u64),
     ) -> SqlResult<bool> {
-        let State::Ranges { scan, next, reverse } = &mut self.state else { return Ok(false) };
+        let ReaderState::Ranges { scan, next, reverse } = &mut self.state else { return Ok(false) };
         let index = self.secondary.map(|i| &self.table.indexes[i]);
         let tree = index.map_or_else(|| self.table.rows(), IndexDef::entries);
         // Without a snapshot a row may have changed since its entry was read, or be about to lose it.
@@ -730,14 +734,14 @@ impl TableReader {
     /// Whether entries may be left unread: of a snapshot, whose rows stay as they are, in an index's order.
     pub fn may_jump(&self, session: &Session) -> bool {
         let in_order =
-            matches!(&self.state, State::Ranges { reverse: false, .. }) && self.branches.is_empty();
+            matches!(&self.state, ReaderState::Ranges { reverse: false, .. }) && self.branches.is_empty();
         in_order && self.read == Read::Snapshot && !rows_may_change(self.read, session)
     }
 
     /// Goes on behind all entries that are equal to the row in `slot`, the current one, in the first `parts` columns.
     pub fn jump_behind(&mut self, parts: usize, slot: &RowSlot) {
         let equal = self.equal_entries(parts, slot);
-        let State::Ranges { scan, next, reverse } = &mut self.state else { return };
+        let ReaderState::Ranges { scan, next, reverse } = &mut self.state else { return };
         self.spare = scan.take();
         *reverse = false;
         let range = &mut self.ranges[*next - 1];
@@ -755,7 +759,7 @@ impl TableReader {
     /// columns: that will be the next row, and [`TableReader::jump_behind`] turns back.
     pub fn turn_at_last(&mut self, parts: usize, slot: &RowSlot) {
         let mut equal = self.equal_entries(parts, slot);
-        let State::Ranges { scan, next, reverse } = &mut self.state else { return };
+        let ReaderState::Ranges { scan, next, reverse } = &mut self.state else { return };
         self.spare = scan.take();
         *reverse = true;
         *next -= 1;
@@ -791,19 +795,19 @@ impl TableReader {
 
     /// Whether the row that `next` gave is the committed version of one that others have locked.
     pub fn is_unlocked(&self) -> bool {
-        matches!(&self.state, State::Ranges { scan: Some(scan), .. } if scan.is_unlocked())
+        matches!(&self.state, ReaderState::Ranges { scan: Some(scan), .. } if scan.is_unlocked())
     }
 
     /// The row that `next` gave is wanted, but unlocked: the next call waits for it and gives its newest version.
     pub fn insist(&mut self) {
-        if let State::Ranges { scan: Some(scan), .. } = &mut self.state {
+        if let ReaderState::Ranges { scan: Some(scan), .. } = &mut self.state {
             scan.insist();
         }
     }
 
     /// Gives back the lock on the last row: it did not match. As in InnoDB one that was found by a secondary index stays.
     pub fn unlock(&mut self, session: &mut Session) {
-        if let State::Ranges { scan: Some(scan), .. } = &mut self.state
+        if let ReaderState::Ranges { scan: Some(scan), .. } = &mut self.state
             && self.read != Read::Snapshot
             && self.secondary.is_none()
         {

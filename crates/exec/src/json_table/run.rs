@@ -22,7 +22,7 @@ const DOCUMENT_ARGUMENT: usize = 1;
 const PLACES_PER_CHECK: usize = 1024;
 
 /// Where a value lies in the document.
-type Place = (u32, u32);
+type ValueSpan = (u32, u32);
 
 /// A JSON_TABLE while it is read.
 pub struct JsonRun<'p> {
@@ -39,7 +39,7 @@ pub struct JsonRun<'p> {
 struct Cursor<'p> {
     path: Path<'p>,
     children: &'p [usize],
-    places: Vec<Place>,
+    places: Vec<ValueSpan>,
     /// Places taken; the row's own is the last of them.
     taken: usize,
     /// Which of the children gives rows now.
@@ -170,7 +170,7 @@ impl<'p> JsonRun<'p> {
     }
 
     /// Finds all that a path leads to within a part of the document.
-    fn start(&mut self, number: usize, (from, to): Place, session: &Session) -> SqlResult<()> {
+    fn start(&mut self, number: usize, (from, to): ValueSpan, session: &Session) -> SqlResult<()> {
         let others: usize = self.cursors.iter().map(|cursor| cursor.places.len()).sum();
         let cursor = &mut self.cursors[number];
         let others = others - cursor.places.len();
@@ -204,7 +204,7 @@ impl<'p> JsonRun<'p> {
 
 /// Takes memory for more places; 1037 where there is none.
 fn allow(memory: &mut Option<Allowance>, places: usize, session: &Session) -> Result<(), SqlError> {
-    let bytes = (places + PLACES_PER_CHECK) * size_of::<Place>();
+    let bytes = (places + PLACES_PER_CHECK) * size_of::<ValueSpan>();
     let memory = memory.get_or_insert_with(|| Allowance::new(u64::MAX, session.work()));
     if memory.allows(bytes) { Ok(()) } else { Err(errors::outofmemory(bytes)) }
 }
@@ -218,7 +218,7 @@ impl Cursor<'_> {
         (self.taken, self.child, self.is_null, self.fault) = (0, None, true, None);
     }
 
-    fn place(&self) -> Place {
+    fn place(&self) -> ValueSpan {
         self.places[self.taken - 1]
     }
 

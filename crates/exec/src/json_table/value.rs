@@ -14,7 +14,7 @@ use crate::catalog::column_type::padded;
 use crate::session::Session;
 
 /// What a column's path leads to.
-struct Found {
+struct FoundValue {
     value: keel_document::json::Value,
     /// Where it ends.
     end: usize,
@@ -38,7 +38,7 @@ impl JsonTable {
                 return stored(session, column, &SqlType::int(), ValueRef::Int(found.is_some().into()));
             }
         };
-        let Some(Found { value, end, is_one_of_many }) = found else {
+        let Some(FoundValue { value, end, is_one_of_many }) = found else {
             return respond(session, column, on_empty, || {
                 errors::json_table_error_on_field(&column.name, &self.alias)
             });
@@ -74,8 +74,8 @@ fn text_type() -> SqlType {
 
 /// What a path leads to first; where it may lead to several values, whether it leads to another one. Faults end the search:
 /// the part was read before.
-fn look_for(part: &[u8], path: &Path<'_>, session: &Session) -> SqlResult<Option<Found>> {
-    let mut found: Option<Found> = None;
+fn look_for(part: &[u8], path: &Path<'_>, session: &Session) -> SqlResult<Option<FoundValue>> {
+    let mut found: Option<FoundValue> = None;
     let several = path.is_multiple();
     let mut take = |mut scanner: Scanner<'_>, value: keel_document::json::Value| {
         if let Some(first) = &mut found {
@@ -83,7 +83,7 @@ fn look_for(part: &[u8], path: &Path<'_>, session: &Session) -> SqlResult<Option
             return Ok(Search::Break(()));
         }
         let end = scanner.skip(&value)?;
-        found = Some(Found { value, end, is_one_of_many: false });
+        found = Some(FoundValue { value, end, is_one_of_many: false });
         Ok(if several { Search::Continue(()) } else { Search::Break(()) })
     };
     let mut scanner = Scanner::new(part);

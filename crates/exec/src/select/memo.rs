@@ -37,9 +37,9 @@ pub struct Keyed {
 }
 
 /// Answers by what was asked.
-pub struct Memo(RefCell<State>);
+pub struct Memo(RefCell<MemoState>);
 
-struct State {
+struct MemoState {
     answers: HashMap<Box<[u8]>, Value, RandomState>,
     bytes: usize,
     memory: Allowance,
@@ -82,7 +82,7 @@ impl std::fmt::Debug for Memo {
 
 impl Memo {
     fn new(session: &Session) -> Memo {
-        Memo(RefCell::new(State {
+        Memo(RefCell::new(MemoState {
             answers: HashMap::default(),
             bytes: 0,
             memory: Allowance::new(session.vars.tmp_room(), session.work()),
@@ -95,7 +95,7 @@ impl Memo {
     }
 }
 
-impl State {
+impl MemoState {
     fn forget(&mut self) {
         self.answers = HashMap::default();
         self.bytes = 0;
@@ -132,7 +132,7 @@ impl State {
 /// Gathers the rows of a keyed query.
 struct Gatherer<'a> {
     keyed: &'a Keyed,
-    state: &'a mut State,
+    state: &'a mut MemoState,
     key: Vec<u8>,
     useless: bool,
 }

@@ -27,7 +27,7 @@ pub struct Nothing {
 }
 
 /// A column whose value conditions say.
-struct Known<'c> {
+struct KnownColumn<'c> {
     slot: u16,
     column: u16,
     ty: &'c SqlType,
@@ -72,7 +72,7 @@ impl Nothing {
         session: &mut Session,
         frame: &mut FrameBuffer<'_>,
     ) -> SqlResult<bool> {
-        let mut known: Vec<Known<'_>> = Vec::new();
+        let mut known: Vec<KnownColumn<'_>> = Vec::new();
         for condition in &self.conditions {
             match &condition.node {
                 Node::IsNull { negated: false, value } if value.as_column().is_some() && !value.nullable => {
@@ -165,7 +165,7 @@ impl Nothing {
     /// Whether the conditions on a column alone allow its value in the frame: all of them, or those that bound it above.
     fn allows(
         &self,
-        known: &Known<'_>,
+        known: &KnownColumn<'_>,
         all: bool,
         session: &mut Session,
         frame: &FrameBuffer<'_>,
@@ -189,7 +189,7 @@ impl Nothing {
     }
 
     /// Adds columns that equal known ones.
-    fn follow<'c>(&'c self, known: &mut Vec<Known<'c>>) {
+    fn follow<'c>(&'c self, known: &mut Vec<KnownColumn<'c>>) {
         let mut before = usize::MAX;
         while before != known.len() {
             before = known.len();
@@ -221,7 +221,7 @@ fn begins_index(source: &Source, (slot, column): (u16, u16)) -> bool {
 }
 
 /// Notes a column's value, where it is of the column's own class.
-fn note<'c>(known: &mut Vec<Known<'c>>, column: &'c Expr, from: &SqlType, value: Value) {
+fn note<'c>(known: &mut Vec<KnownColumn<'c>>, column: &'c Expr, from: &SqlType, value: Value) {
     let Some(of) = column.as_column() else { return };
     let ty = &column.ty;
     let is_plain = match ty.class() {
@@ -230,12 +230,12 @@ fn note<'c>(known: &mut Vec<Known<'c>>, column: &'c Expr, from: &SqlType, value:
         _ => false,
     };
     if is_plain && !known.iter().any(|k| (k.slot, k.column) == (of.slot, of.column)) {
-        known.push(Known { slot: of.slot, column: of.column, ty, value });
+        known.push(KnownColumn { slot: of.slot, column: of.column, ty, value });
     }
 }
 
 /// Puts a column's value into the frame.
-fn put(frame: &mut FrameBuffer<'_>, known: &Known<'_>) {
+fn put(frame: &mut FrameBuffer<'_>, known: &KnownColumn<'_>) {
     let value = match &known.value {
         Value::Int(n) if known.ty.unsigned && *n >= 0 => Value::UInt(n.unsigned_abs()),
         Value::UInt(n) if !known.ty.unsigned => i64::try_from(*n).map_or(Value::UInt(*n), Value::Int),
@@ -253,7 +253,7 @@ fn put(frame: &mut FrameBuffer<'_>, known: &Known<'_>) {
 }
 
 /// Whether a condition reads known columns and nothing else.
-fn depends_on(condition: &Expr, known: &[Known<'_>]) -> bool {
+fn depends_on(condition: &Expr, known: &[KnownColumn<'_>]) -> bool {
     let facts = walk::facts(condition);
     let mut all = facts.columns && !facts.outer && !facts.volatile && !facts.assigns && !facts.subquery;
     walk::for_each_column(condition, &mut |slot, column| {

@@ -72,7 +72,7 @@ impl RecursivePlan {
 }
 
 /// What a recursion has found and where its rows go.
-struct Found<'r> {
+struct FoundRows<'r> {
     plan: &'r RecursivePlan,
     parts: Vec<KeyPart>,
     seen: Option<Seen>,
@@ -89,7 +89,7 @@ struct Found<'r> {
     wants_more: bool,
 }
 
-impl RowOutput for Found<'_> {
+impl RowOutput for FoundRows<'_> {
     fn row(&mut self, session: &mut Session, row: RowView<'_>) -> SqlResult<bool> {
         session.check_interrupt()?;
         self.values.clear();
@@ -160,7 +160,7 @@ impl RecursivePlan {
     ) -> SqlResult<u64> {
         let (memory, work) = (session.vars.tmp_room(), session.work());
         let distinct = self.distinct.iter().flatten();
-        let mut found = Found {
+        let mut found = FoundRows {
             plan: self,
             parts: distinct.map(|c| KeyPart::new(stored_type(&self.columns[*c].1), true)).collect(),
             seen: self.distinct.as_ref().map(|_| Seen::new(memory.memory, work.clone())),
@@ -206,7 +206,7 @@ impl RecursivePlan {
         session: &mut Session,
         params: &[Value],
         outer: Option<&Frame<'_>>,
-        found: &mut Found<'_>,
+        found: &mut FoundRows<'_>,
     ) -> SqlResult<()> {
         for step in &self.steps {
             found.types = types_of(step);

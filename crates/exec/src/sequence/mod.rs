@@ -3,7 +3,7 @@
 //! A sequence is a table with one row and [`TableOptions`](crate::catalog::TableOptions) that say `SEQUENCE=1`. The row says
 //! where values begin that nobody has got yet (`next_not_cached_value`), and how they go on ([`Values`]). A session that finds no
 //! value in memory moves that beginning on by CACHE values, in a transaction of its own that it waits for, and only then
-//! gives the first of them; the others lie in memory for whoever comes (`State`).
+//! gives the first of them; the others lie in memory for whoever comes (`SequenceState`).
 //!
 //! 1. A value is given only after a row beyond it is durable. A crash, a stop or a change of the definition loses what lay
 //!    in memory, CACHE values at most, and gives none twice.
@@ -30,7 +30,7 @@ use crate::mdl::Owned;
 use crate::session::{OfSession, Session};
 
 pub use keel_catalog::sequence::Values;
-pub use keel_catalog::sequence::{OPTION, Sequence, State, Taken, Wanting, check_shape, columns};
+pub use keel_catalog::sequence::{NextValue, OPTION, Sequence, SequenceState, Wanting, check_shape, columns};
 
 /// The key of a sequence's row when it is made.
 const FIRST_KEY: [u8; 8] = 1u64.to_be_bytes();
@@ -138,8 +138,8 @@ fn next(session: &mut Session, table: &TableDef) -> SqlResult<i64> {
                 }
                 let waiting = sequence.wanting.load(Ordering::Relaxed).min(WAITERS_MAX);
                 match state.reserve(waiting as i64, step) {
-                    Taken::Value(value) => Ok((value, true)),
-                    Taken::RunOut => Err(run_out(table)),
+                    NextValue::Value(value) => Ok((value, true)),
+                    NextValue::RunOut => Err(run_out(table)),
                 }
             });
             if reserved.is_err() {
@@ -260,7 +260,7 @@ fn enter(session: &Session, sequence: &Sequence) -> SqlResult<Owned> {
 fn change<T>(
     session: &Session,
     table: &TableDef,
-    edit: impl FnOnce(&mut State) -> SqlResult<(T, bool)>,
+    edit: impl FnOnce(&mut SequenceState) -> SqlResult<(T, bool)>,
 ) -> SqlResult<T> {
     let sequence = table.sequence();
     let _gate = enter(session, sequence)?;
@@ -280,7 +280,7 @@ fn change<T>(
 }
 
 /// Takes the state out of memory, or reads it. Only with the gate held. Waits.
-fn state_of(session: &Session, table: &TableDef) -> SqlResult<State> {
+fn state_of(session: &Session, table: &TableDef) -> SqlResult<SequenceState> {
     if let Some(state) = table.sequence().state.lock().take() {
         return Ok(state);
     }
@@ -296,11 +296,11 @@ fn state_of(session: &Session, table: &TableDef) -> SqlResult<State> {
     drop(scan);
     txn.rollback().map_err(engine_error)?;
     let (key, values) = read.ok_or_else(|| errors::sequence_access_error(&table.schema, &table.name))?;
-    Ok(State::new(key, values, step_of_server(session)?))
+    Ok(SequenceState::new(key, values, step_of_server(session)?))
 }
 
 /// Writes the row. Waits until it is durable.
-fn write(table: &TableDef, state: &State) -> SqlResult<()> {
+fn write(table: &TableDef, state: &SequenceState) -> SqlResult<()> {
     let engine = table.engine.as_ref().expect("a sequence is a real table");
     let mut row = Vec::new();
     row::encode_values(&table.layout, &state.values.row(), &mut row);

@@ -58,18 +58,18 @@ impl Block {
     }
 }
 
-enum Place {
+enum RowPlace {
     Memory(Block),
     File { offset: u64, length: usize },
 }
 
 struct Placed {
     first: u64,
-    place: Place,
+    place: RowPlace,
 }
 
 /// A block of the file that was read.
-struct Kept {
+struct ReadBlock {
     index: usize,
     used: u64,
     block: Block,
@@ -83,7 +83,7 @@ pub(super) struct Partition {
     memory: Allowance,
     held_bytes: usize,
     file: Option<TempFile>,
-    kept: Vec<Kept>,
+    kept: Vec<ReadBlock>,
     kept_max: usize,
     reads: u64,
 }
@@ -136,7 +136,7 @@ impl Partition {
         let held_bytes = self.held_bytes + block.held_bytes();
         let place = if self.file_bytes() == 0 && self.memory.allows(held_bytes) {
             self.held_bytes = held_bytes;
-            Place::Memory(block)
+            RowPlace::Memory(block)
         } else {
             let file = match &mut self.file {
                 Some(file) => file,
@@ -144,7 +144,7 @@ impl Partition {
             };
             let (offset, length) = (file.byte_count(), block.bytes.len());
             file.append(&block.bytes)?;
-            Place::File { offset, length }
+            RowPlace::File { offset, length }
         };
         self.blocks.push(Placed { first, place });
         Ok(())
@@ -160,15 +160,15 @@ impl Partition {
         let index = index - 1;
         let within = (number - self.blocks[index].first) as usize;
         match self.blocks[index].place {
-            Place::Memory(_) => {}
-            Place::File { offset, length } => {
+            RowPlace::Memory(_) => {}
+            RowPlace::File { offset, length } => {
                 let kept = self.keep(index, offset, length)?;
                 return Ok(self.kept[kept].block.row(within));
             }
         }
         match &self.blocks[index].place {
-            Place::Memory(block) => Ok(block.row(within)),
-            Place::File { .. } => unreachable!("looked at above"),
+            RowPlace::Memory(block) => Ok(block.row(within)),
+            RowPlace::File { .. } => unreachable!("looked at above"),
         }
     }
 
@@ -179,7 +179,7 @@ impl Partition {
             self.kept[place].used = self.reads;
             return Ok(place);
         }
-        let oldest = |kept: &[Kept]| (0..kept.len()).min_by_key(|place| kept[*place].used);
+        let oldest = |kept: &[ReadBlock]| (0..kept.len()).min_by_key(|place| kept[*place].used);
         let mut bytes: usize = self.kept.iter().map(|kept| kept.block.held_bytes()).sum();
         while bytes + length > KEPT_BYTES_MAX
             && let Some(place) = oldest(&self.kept)
@@ -187,7 +187,7 @@ impl Partition {
             bytes -= self.kept.swap_remove(place).block.held_bytes();
         }
         let place = if self.kept.len() < self.kept_max {
-            self.kept.push(Kept { index, used: 0, block: Block::default() });
+            self.kept.push(ReadBlock { index, used: 0, block: Block::default() });
             self.kept.len() - 1
         } else {
             oldest(&self.kept).expect("some are kept")

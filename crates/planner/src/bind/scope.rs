@@ -346,7 +346,7 @@ impl ScopeTable {
 }
 
 /// What a name means in one scope.
-enum Found {
+enum NameMeaning {
     Nothing,
     One(Expr),
     Ambiguous,
@@ -378,16 +378,16 @@ impl Scope {
         }
     }
 
-    fn column(&self, name: &ColumnName) -> Found {
-        let mut found = Found::Nothing;
+    fn column(&self, name: &ColumnName) -> NameMeaning {
+        let mut found = NameMeaning::Nothing;
         if name.table.is_none()
             && let Some(listed) = &self.listed
         {
             for column in listed.iter().filter(|column| names::same(column.name(self), &name.column)) {
-                if matches!(found, Found::One(_)) {
-                    return Found::Ambiguous;
+                if matches!(found, NameMeaning::One(_)) {
+                    return NameMeaning::Ambiguous;
                 }
-                found = Found::One(column.value(self));
+                found = NameMeaning::One(column.value(self));
             }
             return found;
         }
@@ -402,10 +402,10 @@ impl Scope {
                 None => None,
             };
             if let Some(column) = column {
-                if matches!(found, Found::One(_)) {
-                    return Found::Ambiguous;
+                if matches!(found, NameMeaning::One(_)) {
+                    return NameMeaning::Ambiguous;
                 }
-                found = Found::One(column);
+                found = NameMeaning::One(column);
             }
         }
         found
@@ -415,7 +415,7 @@ impl Scope {
     /// hides another item of its name; whether it does comes with it.
     fn in_having(&self, name: &ColumnName) -> SqlResult<Option<(Expr, bool)>> {
         let column = match self.column(name) {
-            Found::One(column) => Some(column),
+            NameMeaning::One(column) => Some(column),
             _ => None,
         };
         let is_grouped = |column: &Expr| self.grouped.iter().any(|e| keel_expr::walk::same(e, column));
@@ -510,7 +510,7 @@ impl Binder<'_> {
     /// Notes that a name belongs to an enclosing query.
     #[cold]
     fn note_resolved(&mut self, scope: usize, name: &ColumnName, expr: &Expr) {
-        let is_column = matches!(self.scopes[scope].column(name), Found::One(_));
+        let is_column = matches!(self.scopes[scope].column(name), NameMeaning::One(_));
         let column = expr.as_any_column().filter(|_| is_column);
         let shown = column.map_or_else(|| display(name), |column| column.name.replace('`', ""));
         self.note_outer(std::ptr::from_ref(name) as usize, scope, shown, false);
@@ -533,13 +533,13 @@ impl Binder<'_> {
         let scope = self.scope();
         let Some(item) = scope.listed(name, clause)? else { return Ok(None) };
         match scope.column(name) {
-            Found::One(column) => {
+            NameMeaning::One(column) => {
                 if !keel_expr::walk::same(item, &column) {
                     self.note_hidden(name, clause);
                 }
                 Ok(None)
             }
-            Found::Nothing | Found::Ambiguous => Ok(Some(item.clone())),
+            NameMeaning::Nothing | NameMeaning::Ambiguous => Ok(Some(item.clone())),
         }
     }
 
@@ -618,7 +618,7 @@ impl Binder<'_> {
             return Ok(found.map(|(expr, _)| expr));
         }
         let found = match scope.column(name) {
-            Found::One(expr) => {
+            NameMeaning::One(expr) => {
                 if level > 0 && !self.in_aggregate && scope.hides_in_having(&expr) {
                     let whole = expr.as_any_column().filter(|_| clause != Clause::Having);
                     let shown = whole.map_or_else(|| display(name), |column| column.name.replace('`', ""));
@@ -626,8 +626,8 @@ impl Binder<'_> {
                 }
                 Some(expr)
             }
-            Found::Ambiguous => return Err(errors::non_uniq(display(name), clause.words())),
-            Found::Nothing => None,
+            NameMeaning::Ambiguous => return Err(errors::non_uniq(display(name), clause.words())),
+            NameMeaning::Nothing => None,
         };
         if found.is_none()
             && level == 0

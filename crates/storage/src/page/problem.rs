@@ -9,9 +9,9 @@ use std::ops::Range;
 use super::*;
 
 /// A problem in words; none lets the search go on.
-type Found = Result<(), String>;
+type Verdict = Result<(), String>;
 
-fn ensure(holds: bool, what: impl FnOnce() -> String) -> Found {
+fn ensure(holds: bool, what: impl FnOnce() -> String) -> Verdict {
     if holds { Ok(()) } else { Err(what()) }
 }
 
@@ -21,7 +21,7 @@ impl PageRef<'_> {
         self.header_holds().and_then(|()| self.fences_hold()).and_then(|()| self.entries_hold()).err()
     }
 
-    fn header_holds(self) -> Found {
+    fn header_holds(self) -> Verdict {
         let (kind, level, count) = (self.kind(), self.level(), self.count());
         ensure(self.is_node(), || format!("kind {kind} where a node was expected"))?;
         ensure((kind == KIND_LEAF) == (level == 0), || format!("level {level} on a page of kind {kind}"))?;
@@ -42,7 +42,7 @@ impl PageRef<'_> {
         Ok(offset..offset + len)
     }
 
-    fn fences_hold(self) -> Found {
+    fn fences_hold(self) -> Verdict {
         let low = &self.0[self.fence(AT_LOW_OFF, AT_LOW_LEN)?];
         let mut prefix = 0;
         let mut heads = u64_at(self.0, AT_LOW_HEAD) == key_head(low);
@@ -73,7 +73,7 @@ impl PageRef<'_> {
         Ok(len)
     }
 
-    fn entries_hold(self) -> Found {
+    fn entries_hold(self) -> Verdict {
         let prefix = self.prefix_len();
         let (low, high) = (&self.low()[prefix..], self.high().map(|high| &high[prefix..]));
         let mut live = 0;

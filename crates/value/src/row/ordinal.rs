@@ -2,7 +2,7 @@
 //!
 //! Integers, DATE, DATETIME and DECIMAL of up to 18 digits have them: the number itself, the digits, the stored octets.
 
-use super::{Codec, Layout, Place, RowRef, little_endian};
+use super::{Codec, Layout, ColumnPlace, RowRef, little_endian};
 use crate::decimal::Small;
 use crate::{DateTime, Decimal, ValueRef};
 
@@ -91,7 +91,7 @@ impl RowRef<'_> {
     }
 
     #[inline]
-    fn stored_ordinal(&self, place: &Place) -> Option<i64> {
+    fn stored_ordinal(&self, place: &ColumnPlace) -> Option<i64> {
         let rest = self.bytes.get((self.fixed_start + place.position) as usize..)?;
         if let Codec::Decimal { precision, scale } = place.codec {
             return Decimal::load_digits(precision, scale, rest);

@@ -118,23 +118,23 @@ impl Zone for NamedZone {
 }
 
 /// A name of the database as it is spelt there, and its zone once somebody has asked for it.
-struct Known {
+struct KnownZone {
     name: String,
     zone: OnceLock<Arc<NamedZone>>,
 }
 
-static ZONES: LazyLock<BTreeMap<String, Known>> = LazyLock::new(|| {
+static ZONES: LazyLock<BTreeMap<String, KnownZone>> = LazyLock::new(|| {
     let names = TimeZoneDatabase::bundled();
     names
         .available()
         .map(|name| {
             let name = name.to_string();
-            (name.to_ascii_lowercase(), Known { name, zone: OnceLock::new() })
+            (name.to_ascii_lowercase(), KnownZone { name, zone: OnceLock::new() })
         })
         .collect()
 });
 
-impl Known {
+impl KnownZone {
     fn zone(&self) -> Arc<NamedZone> {
         let read = || {
             let zone = TimeZoneDatabase::bundled().get(&self.name).unwrap_or(TimeZone::UTC);
@@ -146,7 +146,7 @@ impl Known {
 
 /// All zones of the database in the order of their names.
 pub fn all() -> impl Iterator<Item = (&'static str, Arc<NamedZone>)> {
-    let mut known: Vec<&'static Known> = ZONES.values().collect();
+    let mut known: Vec<&'static KnownZone> = ZONES.values().collect();
     known.sort_by(|a, b| a.name.cmp(&b.name));
     known.into_iter().map(|known| (&*known.name, known.zone()))
 }

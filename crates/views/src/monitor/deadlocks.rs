@@ -98,11 +98,11 @@ pub struct Party {
 /// The latest deadlocks.
 #[derive(Default)]
 pub struct Deadlocks {
-    kept: Mutex<Kept>,
+    kept: Mutex<KeptDeadlock>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct KeptDeadlock {
     list: VecDeque<Arc<Deadlock>>,
     bytes: usize,
     count: u64,

@@ -33,11 +33,11 @@ pub struct TreeOwner {
 /// A cache of the owners of trees.
 #[derive(Default)]
 pub struct Names {
-    known: Mutex<Known>,
+    known: Mutex<KnownTree>,
 }
 
 #[derive(Default)]
-struct Known {
+struct KnownTree {
     /// The version of the catalog that the cache belongs to.
     version: u64,
     owners: HashMap<TreeId, TreeOwner>,
@@ -49,7 +49,7 @@ impl Names {
         let catalog = state.database().catalog();
         let mut known = self.known.lock();
         if known.version != catalog.version || known.owners.len() >= NAMES_MAX {
-            *known = Known { version: catalog.version, owners: HashMap::new() };
+            *known = KnownTree { version: catalog.version, owners: HashMap::new() };
         }
         if let Some(owner) = known.owners.get(&tree) {
             return Some(owner.clone());
