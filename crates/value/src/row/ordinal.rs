@@ -2,7 +2,7 @@
 //!
 //! Integers, DATE, DATETIME and DECIMAL of up to 18 digits have them: the number itself, the digits, the stored octets.
 
-use super::{Codec, Layout, ColumnPlace, RowRef, little_endian};
+use super::{Codec, ColumnPlace, Layout, RowRef, little_endian};
 use crate::decimal::Small;
 use crate::{DateTime, Decimal, ValueRef};
 
