@@ -326,7 +326,18 @@ impl OldVersion<'_> {
         if self.prefix > end {
             return None;
         }
-        row.splice(self.prefix..end, self.middle.iter().copied());
+        // Whole parts are copied: Vec::splice would take the middle byte by byte in builds with few optimisations.
+        let (old_end, old_len) =
+            (self.prefix + self.middle.len(), self.prefix + self.middle.len() + self.suffix);
+        if old_len > row.len() {
+            let new_len = row.len();
+            row.resize(old_len, 0);
+            row.copy_within(end..new_len, old_end);
+        } else {
+            row.copy_within(end.., old_end);
+            row.truncate(old_len);
+        }
+        row[self.prefix..old_end].copy_from_slice(self.middle);
         Some(())
     }
 }
