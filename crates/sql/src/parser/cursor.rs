@@ -145,15 +145,23 @@ impl Parser<'_> {
             return Err(self.too_deep());
         }
         self.depth += 1;
+        let before = std::mem::take(&mut self.links);
         let result = body(self);
         self.depth -= 1;
+        self.links = self.links.max(before);
         result
     }
 
     /// Error 1436 where a chain of operators grows longer than trees may be deep.
-    pub(super) fn chain(&self, length: &mut u32) -> SqlResult<()> {
+    pub(super) fn chain(&mut self, length: &mut u32) -> SqlResult<()> {
         *length += 1;
-        if *length > super::CHAIN_MAX { Err(self.too_deep()) } else { Ok(()) }
+        if *length > super::CHAIN_MAX { Err(self.too_deep()) } else { self.link(1) }
+    }
+
+    /// Adds links on top of the tree of the current scope; error 1436 where its longest path has too many.
+    pub(super) fn link(&mut self, links: u32) -> SqlResult<()> {
+        self.links += links;
+        if self.links > super::LINKS_MAX { Err(self.too_deep()) } else { Ok(()) }
     }
 
     /// The same for set operations; `flat` for a UNION behind a UNION, which who runs it takes in a loop.

@@ -107,24 +107,25 @@ impl Parser<'_> {
     fn climb(&mut self, min: u8) -> SqlResult<Expr> {
         let prefixed =
             min <= NOT && self.seed.is_none() && !self.options.high_not_precedence && self.at_kw(Kw::NOT);
+        let before = std::mem::take(&mut self.links);
         let mut left = if prefixed { self.not()? } else { self.simple_expr()? };
         // An operator binds looser than all before it, or its right side would have taken it.
         let mut max = if prefixed { NOT } else { CONCAT };
         let mut length = 0;
         loop {
-            let Some((operator, level)) = self.operator() else { return Ok(left) };
-            if level < min || level > max {
-                return Ok(left);
-            }
+            let next = self.operator().filter(|(_, level)| (min..=max).contains(level));
+            let Some((operator, level)) = next else { break };
             max = level;
-            self.chain(&mut length)?;
             left = match operator {
                 Operator::Chain(op) => self.and_or_chain(op, left)?,
                 Operator::Is => self.is_test(left)?,
                 Operator::Predicate(kw, negated) => self.predicate_after(left, kw, negated)?,
                 Operator::Binary(op) => self.right_operand(op, level, left)?,
             };
+            self.chain(&mut length)?;
         }
+        self.links = self.links.max(before);
+        Ok(left)
     }
 
     /// NOT before an expression.
@@ -195,6 +196,8 @@ impl Parser<'_> {
             self.advance();
             operands.push(self.climb(level + 1)?);
         }
+        // Together with the link of the chain itself: the height of the balanced tree.
+        self.link((operands.len() - 1).checked_ilog2().unwrap_or(0))?;
         Ok(balanced(op, operands))
     }
 
@@ -277,7 +280,10 @@ impl Parser<'_> {
     /// An operand with its signs and COLLATE.
     pub(super) fn simple_expr(&mut self) -> SqlResult<Expr> {
         let mut expr = match self.seed.take() {
-            Some(expr) => expr,
+            Some(expr) => {
+                self.links = self.links.max(self.seed_links);
+                expr
+            }
             None => self.signed()?,
         };
         let mut length = 0;
@@ -422,7 +428,9 @@ impl Parser<'_> {
             return Ok(Parenthesized::Query(query));
         }
         if self.at(Tok::LParen) {
-            match self.nested(Self::parenthesized)? {
+            let inner = self.nested(Self::parenthesized)?;
+            self.seed_links = self.links;
+            match inner {
                 Parenthesized::Query(query) if self.at_query_continuation() => {
                     let query = self.query_after(query)?;
                     self.expect(Tok::RParen)?;

@@ -4,8 +4,8 @@
 //! parenthesis may begin a query, a row or a join, and there each token is still read once. A syntax error is raised at
 //! the first token that no statement could have there, as MariaDB's own (LALR) parser does, so that its `near` text agrees.
 //!
-//! Nesting is bounded by [`ParseOptions::depth_max`], chains of operators by [`CHAIN_MAX`] and [`SET_OPERATIONS_MAX`], so that neither the parser nor who
-//! walks the tree later runs out of stack. AND and OR are unbounded: their chains become balanced trees.
+//! Nesting is bounded by [`ParseOptions::depth_max`], chains of operators by [`CHAIN_MAX`] and [`SET_OPERATIONS_MAX`], chains of
+//! chains by [`LINKS_MAX`], so that neither the parser nor code that walks the tree later runs out of stack. AND and OR are unbounded: their chains become balanced trees.
 
 mod account;
 mod admin;
@@ -40,6 +40,10 @@ use keel_base::{SqlError, SqlResult, errors};
 
 /// Operators of one level in a row: `a + b + c ...`, joins.
 pub const CHAIN_MAX: u32 = 128;
+
+/// Operators of chains on one path from the root of a tree to a leaf. A chain whose operand is a chain, as in
+/// `(a + b + ...) + c + ...`, makes a tree as high as both together, although neither the nesting nor a chain is long.
+pub const LINKS_MAX: u32 = CHAIN_MAX;
 
 /// UNIONs in a row: each has a plan of its own, which takes more memory than its text.
 pub const SET_OPERATIONS_MAX: u32 = 20_000;
@@ -223,6 +227,9 @@ struct Parser<'a> {
     literals: Vec<Literal>,
     param_count: u32,
     depth: u32,
+    /// Operators of chains on the longest path of the trees that were read in the current scope: an expression with its
+    /// operators, or a nested part.
+    links: u32,
     /// The table that CREATE TABLE or ALTER TABLE is about: its name may stand before its columns' names.
     defined: Option<crate::ast::ObjectName>,
     /// The query that begins next may have INTO.
@@ -246,6 +253,8 @@ struct Parser<'a> {
     /// An expression already read, with which the next primary begins: what followed an opening parenthesis turned out to be
     /// an operand.
     seed: Option<crate::ast::Expr>,
+    /// The operators of chains on its longest path.
+    seed_links: u32,
     /// The statement has a body, which may contain semicolons.
     compound: bool,
     /// The VALUES list that one token stands for.
@@ -324,6 +333,7 @@ impl<'a> Parser<'a> {
             literals: Vec::new(),
             param_count: 0,
             depth: 0,
+            links: 0,
             in_on_duplicate: false,
             defined: None,
             into_next: false,
@@ -335,6 +345,7 @@ impl<'a> Parser<'a> {
             no_references: false,
             last_in_brackets: false,
             seed: None,
+            seed_links: 0,
             compound: false,
             rows,
         };
@@ -447,4 +458,35 @@ fn shorten(near: &[u8]) -> String {
         out.push_str("...");
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use keel_base::code;
+
+    use crate::{ParseOptions, parse};
+
+    /// `depth` chains of `length` operators, each the first operand of the next one.
+    fn chains(open: &str, chain: &str, length: usize, depth: usize) -> String {
+        format!("select {}1{}", open.repeat(depth), format!("{})", chain.repeat(length)).repeat(depth))
+    }
+
+    #[test]
+    fn chains_within_chains_count_together() {
+        for chain in [" + 1", " = 1", " is null", " collate utf8mb4_bin"] {
+            for open in ["(", "abs(", "(select "] {
+                let text = chains(open, chain, 20, 6);
+                assert!(parse(text.as_bytes(), &ParseOptions::default()).is_ok(), "{text}");
+                let text = chains(open, chain, 50, 20);
+                let error = parse(text.as_bytes(), &ParseOptions::default()).expect_err("too high");
+                assert_eq!(error.code, code::STACK_OVERRUN_NEED_MORE, "{text}");
+            }
+        }
+        // Chains beside each other do not add up, nor do the operands of AND and OR.
+        let beside = vec![chains("(", " + 1", 60, 2).split_off(7); 50];
+        for joint in [", ", " and ", " or "] {
+            let text = format!("select {}", beside.join(joint));
+            assert!(parse(text.as_bytes(), &ParseOptions::default()).is_ok(), "{joint}");
+        }
+    }
 }

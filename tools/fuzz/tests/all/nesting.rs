@@ -33,6 +33,15 @@ fn deep_nesting_is_error_1436_within_a_fibers_stack() {
         texts.push(format!("select * from {}t{}", "(".repeat(times), ")".repeat(times)));
         texts.push(format!("select * from {}t{}", "(select * from ".repeat(times), ") x".repeat(times)));
         texts.push(format!("select * from {}t{}", "((select 1) x join ".repeat(times), ")".repeat(times)));
+        for chain in [" + 1", " = 1", " is null", " + interval 1 day", " collate utf8mb4_bin"] {
+            let link = format!("{})", chain.repeat(100));
+            texts.push(deep("(", "1", &link, times));
+            texts.push(deep("abs(", "1", &link, times));
+        }
+        let joins = format!("{})", " join t on 1".repeat(100));
+        texts.push(format!("select * from {}t{}", "(".repeat(times), joins.repeat(times)));
+        let commas = format!("{})", ", t".repeat(100));
+        texts.push(format!("select * from {}t join t{}", "(".repeat(times), commas.repeat(times)));
         texts.push("explain ".repeat(times) + "select 1");
         texts.push("(".repeat(times) + "select 1" + &")".repeat(times));
     }
