@@ -35,4 +35,4 @@ pub use locale::Locale;
 pub use place::Place;
 pub use statement_counts::{HandlerCounts, PlanCounts};
 pub use user_variables::{UserVariable, UserVariables};
-pub use vars::{AlterAlgorithm, SessionVars};
+pub use vars::{AlterAlgorithm, NoteVerbosity, SessionVars};

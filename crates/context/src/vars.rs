@@ -148,6 +148,8 @@ pub struct SessionVars {
     pub innodb_strict: bool,
     /// `sql_notes`: notes are kept.
     pub sql_notes: bool,
+    /// `note_verbosity`.
+    pub note_verbosity: NoteVerbosity,
     /// `sql_safe_updates`.
     pub safe_updates: bool,
     /// `standard_compliant_cte`.
@@ -164,6 +166,31 @@ pub struct SessionVars {
     pub default_week_format: u8,
     /// CLIENT_FOUND_ROWS: affected rows count matches.
     pub found_rows_flag: bool,
+}
+
+/// `note_verbosity`: which notes a session gets. Without any word it gets none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoteVerbosity {
+    /// Every note of a kind without a word of its own.
+    pub basic: bool,
+    /// EXPLAIN names key parts that conditions cannot use.
+    pub explain: bool,
+    /// All statements name them.
+    pub unusable_keys: bool,
+}
+
+impl Default for NoteVerbosity {
+    fn default() -> NoteVerbosity {
+        NoteVerbosity { basic: true, explain: true, unusable_keys: false }
+    }
+}
+
+impl NoteVerbosity {
+    /// From the words of the variable.
+    pub fn parse(text: &str) -> NoteVerbosity {
+        let has = |word: &str| text.split(',').any(|part| part.eq_ignore_ascii_case(word));
+        NoteVerbosity { basic: has("basic"), explain: has("explain"), unusable_keys: has("unusable_keys") }
+    }
 }
 
 impl Default for SessionVars {
@@ -218,6 +245,7 @@ impl Default for SessionVars {
             explicit_timestamps: true,
             innodb_strict: true,
             sql_notes: true,
+            note_verbosity: NoteVerbosity::default(),
             safe_updates: false,
             standard_compliant_cte: true,
             quote_show_create: true,
@@ -231,6 +259,12 @@ impl Default for SessionVars {
 }
 
 impl SessionVars {
+    /// Whether notes become warnings.
+    pub fn takes_notes(&self) -> bool {
+        self.sql_notes
+            && self.note_verbosity != NoteVerbosity { basic: false, explain: false, unusable_keys: false }
+    }
+
     /// What a temporary table may take.
     pub fn tmp_room(&self) -> Room {
         let session = self.session_bytes_max;

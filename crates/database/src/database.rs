@@ -318,6 +318,7 @@ impl Database {
             body,
             rows_examined: notes.rows_examined,
             warnings: notes.warnings.into(),
+            unusable: notes.unusable.into(),
             seen_version: AtomicU64::new(catalog.version),
             needs: notes.needs.into(),
             wanted,

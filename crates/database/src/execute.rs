@@ -150,6 +150,9 @@ impl Database {
             return Err(error);
         }
         plan.warn(session);
+        if !plan.unusable.is_empty() {
+            plan.note_unusable_keys(session, params);
+        }
         let shown = plan.shown(params);
         let shows = shown.is_some();
         shown.into_iter().for_each(|execution| session.running.begin(execution));

@@ -13,6 +13,7 @@ use keel_context::result::ResultColumns;
 use keel_exec::running::{Execution, Planned};
 use keel_exec::session::Session;
 use keel_expr::Expr;
+use keel_planner::access::UnusableKey;
 use keel_planner::bind::{Dependency, Shape, TableUse};
 use keel_planner::check::Need;
 use keel_sql::Literal;
@@ -210,6 +211,8 @@ pub struct Plan {
     pub(crate) rows_examined: Option<Expr>,
     /// What each execution warns of before it does anything.
     pub(crate) warnings: Box<[SqlError]>,
+    /// Key parts that its conditions cannot use: each execution notes them if `note_verbosity` asks for it.
+    pub(crate) unusable: Box<[Arc<UnusableKey>]>,
     /// The catalog's version under which the dependencies were last seen unchanged.
     pub(crate) seen_version: AtomicU64,
     /// What it wants of the tables.
@@ -371,6 +374,17 @@ impl Plan {
     pub fn warn(&self, session: &mut Session) {
         for warning in &self.warnings {
             session.warn(warning.clone());
+        }
+    }
+
+    /// Notes the key parts that conditions cannot use, where `note_verbosity` asks for that.
+    pub(crate) fn note_unusable_keys(&self, session: &mut Session, params: &[Value]) {
+        let verbosity = session.vars.note_verbosity;
+        let explains = self.kind == StatementKind::Explain && verbosity.explain;
+        if verbosity.unusable_keys || explains {
+            let notes =
+                self.unusable.iter().filter_map(|unusable| unusable.note(params, self.literals.is_some()));
+            notes.for_each(|note| session.note(note));
         }
     }
 

@@ -138,7 +138,7 @@ fn told(
     let second = problem.second();
     for problem in std::iter::once(problem).chain(second) {
         let warning = problem.to_warning(target(session, table, column));
-        if session.vars.sql_notes || !problem.is_note() {
+        if session.vars.takes_notes() || !problem.is_note() {
             session.push_warning(warning);
         }
     }

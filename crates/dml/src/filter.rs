@@ -99,6 +99,9 @@ impl Targets {
             session: binder.cx.session,
             sample: binder.cx.params.values,
         })?;
+        let mut unusable = Vec::new();
+        keel_planner::access::unusable_keys_of_change(table, hints, &predicates, &mut unusable);
+        binder.unusable.extend(unusable.into_iter().map(Arc::new));
         if choice.ordered {
             order.clear();
         }

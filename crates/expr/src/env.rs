@@ -242,7 +242,7 @@ impl Env {
 
     /// Adds a note.
     pub fn note(&mut self, error: SqlError) {
-        if self.vars.sql_notes {
+        if self.vars.takes_notes() {
             self.push_warning(Warning { level: Level::Note, ..Warning::from(error) });
         }
     }

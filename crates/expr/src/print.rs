@@ -16,7 +16,7 @@ pub fn text(expr: &Expr) -> String {
 
 /// The text of an expression with the values that its parameters have now.
 pub fn text_of_execution(expr: &Expr, params: &[Value]) -> String {
-    let mut out = Text { text: String::new(), params, plan: None };
+    let mut out = Text { text: String::new(), params, plan: None, short: false };
     write(expr, &mut out);
     out.text
 }
@@ -32,7 +32,14 @@ pub struct PlanNames {
 
 /// The text as plans show it: columns without database, and without quotes where they need none.
 pub fn text_in_plan(expr: &Expr, params: &[Value], names: &PlanNames) -> String {
-    let mut out = Text { text: String::new(), params, plan: Some(names) };
+    let mut out = Text { text: String::new(), params, plan: Some(names), short: false };
+    write(expr, &mut out);
+    out.text
+}
+
+/// The text of a value that notes about keys name: columns as "`table`.`column`".
+pub fn text_of_lookup(expr: &Expr, params: &[Value]) -> String {
+    let mut out = Text { text: String::new(), params, plan: None, short: true };
     write(expr, &mut out);
     out.text
 }
@@ -43,6 +50,8 @@ pub struct Text<'p> {
     params: &'p [Value],
     /// It is shown in a plan.
     plan: Option<&'p PlanNames>,
+    /// Columns are named without their database.
+    short: bool,
 }
 
 impl Text<'_> {
@@ -99,6 +108,15 @@ fn short_name(name: &str, out: &mut Text<'_>) {
     }
 }
 
+/// "`db`.`table`.`column`" without the database.
+fn without_database(name: &str, out: &mut Text<'_>) {
+    let parts: Vec<&str> = name.split("`.`").collect();
+    if parts.len() > 2 {
+        out.push('`');
+    }
+    out.push_str(&parts[parts.len().saturating_sub(2)..].join("`.`"));
+}
+
 fn write(expr: &Expr, out: &mut Text<'_>) {
     match &expr.node {
         Node::Constant(value) => constant(value, expr, out),
@@ -111,6 +129,9 @@ fn write(expr: &Expr, out: &mut Text<'_>) {
                 Some(aggregate) => out.push_str(&aggregate),
                 None => short_name(&column.name, out),
             }
+        }
+        Node::Column(column) | Node::Generated(_, column) | Node::Outer { column, .. } if out.short => {
+            without_database(&column.name, out);
         }
         Node::Generated(_, column) if out.plan.is_some() => short_name(&column.name, out),
         Node::Column(column) | Node::Generated(_, column) | Node::Outer { column, .. } => {
@@ -207,7 +228,8 @@ fn write(expr: &Expr, out: &mut Text<'_>) {
             write(&args[0], out);
         }
         Node::Call(function, args) => {
-            out.push_str(function.name);
+            let name = if out.short && function.name == "now" { "current_timestamp" } else { function.name };
+            out.push_str(name);
             out.push('(');
             joined(crate::func::written_args(function, args), ",", out);
             out.push(')');

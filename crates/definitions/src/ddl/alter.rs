@@ -151,7 +151,7 @@ impl Definer<'_> {
         let carried = self.carry_out(session, &table, &owned, alteration)?;
         drop(owned);
         for said in useless {
-            if said.level != Level::Note || session.vars.sql_notes {
+            if said.level != Level::Note || session.vars.takes_notes() {
                 session.push_warning(said);
             }
         }

@@ -370,7 +370,7 @@ fn stored_default(
     let value = cell.into_value();
     if let Some(problem) = problem {
         let is_note = problem.is_note();
-        if !ty.has_members() && (session.vars.sql_notes || !is_note) {
+        if !ty.has_members() && (session.vars.takes_notes() || !is_note) {
             // The table has no name yet, and no row.
             session.push_warning(problem.to_warning(Target { db: "", table: "", column: name, row: 0 }));
         }

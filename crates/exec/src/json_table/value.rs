@@ -140,7 +140,7 @@ fn tell(session: &mut Session, column: &Column, problem: Problem) {
     let target = Target { db: DATABASE, table: TABLE, column: &column.name, row: session.current_row };
     let second = problem.second();
     for problem in std::iter::once(problem).chain(second) {
-        if session.vars.sql_notes || !problem.is_note() {
+        if session.vars.takes_notes() || !problem.is_note() {
             session.push_warning(problem.to_warning(target));
         }
     }

@@ -140,7 +140,7 @@ fn convert(
         Ok((cell, None)) => Ok(cell.into_value()),
         Ok((cell, Some(problem))) => {
             let stored = cell.into_value();
-            if session.vars.sql_notes || !problem.is_note() {
+            if session.vars.takes_notes() || !problem.is_note() {
                 session.push_warning(problem.to_warning(target));
             }
             Ok(stored)

@@ -288,6 +288,11 @@ enum Hint {
     Forced,
 }
 
+/// Whether hints, or the index's own definition, keep plans from using it.
+pub(super) fn is_hinted_away(hints: &[IndexHint], table: &TableDef, position: usize) -> bool {
+    matches!(hint(hints, table, position), Hint::Ignored)
+}
+
 /// What hints say about an index.
 fn hint(hints: &[IndexHint], table: &TableDef, position: usize) -> Hint {
     let index = &table.indexes[position];

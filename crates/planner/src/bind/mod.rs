@@ -46,6 +46,7 @@ use keel_expr::{CompareOp, Expr, Node, typing};
 use keel_sql::ast;
 use keel_value::{CollationId, Date, SqlType, TypeKind, Value};
 
+use crate::access::UnusableKey;
 use crate::check::{self, Asked, ColumnNeed, Need};
 
 /// Where an execution's parameters come from.
@@ -275,6 +276,8 @@ pub struct Binder<'a> {
     pub hidden: Vec<(usize, SqlError)>,
     /// What is wrong with constants that types of calls depend on: what executions warn of before they begin.
     pub(crate) odd_lengths: Vec<SqlError>,
+    /// Key parts that conditions cannot use.
+    pub unusable: Vec<Arc<UnusableKey>>,
     /// Something was met that gives another value at each call.
     pub(crate) saw_volatile: bool,
     /// User variables that assignments were met of.
@@ -337,6 +340,7 @@ impl<'a> Binder<'a> {
             resolved: None,
             hidden: Vec::new(),
             odd_lengths: Vec::new(),
+            unusable: Vec::new(),
             saw_volatile: false,
             rows_change: false,
             changing: None,

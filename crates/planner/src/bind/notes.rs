@@ -8,6 +8,7 @@ use keel_expr::Expr;
 use keel_value::Value;
 
 use super::{Binder, NamedTable};
+use crate::access::UnusableKey;
 use crate::check::{self, Need};
 
 pub use keel_exec::named_locks::TableUse;
@@ -60,6 +61,8 @@ pub struct Notes {
     pub rows_examined: Option<Expr>,
     /// What each execution warns of.
     pub warnings: Vec<SqlError>,
+    /// Key parts that conditions cannot use.
+    pub unusable: Vec<Arc<UnusableKey>>,
 }
 
 impl Notes {
@@ -74,6 +77,7 @@ impl Notes {
         }
         self.warnings.extend(binder.hidden.iter().map(|(_, warning)| warning.clone()));
         self.warnings.extend_from_slice(&binder.odd_lengths);
+        self.unusable.extend_from_slice(&binder.unusable);
         self.tables.extend_from_slice(&binder.tables);
         self.named
             .extend(binder.named.iter().filter(|named| !named.in_view).map(|named| named.table.clone()));

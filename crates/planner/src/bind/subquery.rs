@@ -81,8 +81,10 @@ impl Binder<'_> {
             return Ok(None);
         }
         self.in_keyed = true;
+        let unusable = self.unusable.len();
         let (keyed, _) = self.within(|binder| crate::select::plan_keyed(binder, query, exists));
         self.in_keyed = false;
+        self.unusable.truncate(unusable);
         // What cannot be planned so is asked one by one.
         Ok(keyed.ok().flatten().map(Arc::new))
     }

@@ -28,6 +28,7 @@ use keel_sql::ast::IndexHint;
 use keel_value::row::Layout;
 use keel_value::{SqlType, Value};
 
+use crate::access::unusable::{self, Inspected, UnusableKey};
 use crate::access::{AccessRequest, choose};
 use crate::bind::row_number_type;
 use crate::join::disjunct;
@@ -111,6 +112,8 @@ pub(crate) struct Joined {
     pub ordered: bool,
     /// Conditions of inner joins that name no table.
     pub rest: Vec<Expr>,
+    /// Key parts that conditions cannot use.
+    pub unusable: Vec<UnusableKey>,
 }
 
 /// Most tables of a query block: slots are bits of 64.
@@ -147,8 +150,64 @@ pub(crate) fn plan(request: &JoinRequest<'_>, tree: FromTree, conditions: Vec<Ex
     };
     let conditions = disjunct::refine(conditions);
     let tree = to_inner(tree, &conditions);
+    let unusable = unusable_keys(request, &tree, &conditions);
     let group = planner.group(tree, conditions, 0)?;
-    Ok(Joined { source: group.source, ordered: group.ordered, rest: group.rest })
+    Ok(Joined { source: group.source, ordered: group.ordered, rest: group.rest, unusable })
+}
+
+/// The key parts that the conditions of a tree cannot use, and those above it.
+fn unusable_keys(request: &JoinRequest<'_>, tree: &FromTree, above: &[Expr]) -> Vec<UnusableKey> {
+    let mut found = Vec::new();
+    if request.limit == Some(0) {
+        return found;
+    }
+    let tables: Vec<Inspected<'_>> = request.leaves.iter().filter_map(Leaf::inspected).collect();
+    if request.changing && request.leaves.len() == 1 {
+        tables.iter().for_each(|of| unusable::of_change(of.table, of.hints, above, &mut found));
+        return found;
+    }
+    unusable_in(tree, above, &tables, &mut found, &mut |tables, conditions, found| {
+        unusable::of_equalities(tables, conditions, found);
+    });
+    unusable_in(tree, above, &tables, &mut found, &mut |tables, conditions, found| {
+        tables.iter().for_each(|of| unusable::of_intervals(of, conditions, found));
+    });
+    found
+}
+
+/// What inspects conditions, which may use keys of some tables.
+type Inspect<'f> = &'f mut dyn FnMut(&[Inspected<'_>], &[&Expr], &mut Vec<UnusableKey>);
+
+/// Inspects conditions above a tree together with those of its inner joins, then those of its outer joins, which say
+/// nothing of the tables outside of them.
+fn unusable_in(
+    tree: &FromTree,
+    above: &[Expr],
+    tables: &[Inspected<'_>],
+    found: &mut Vec<UnusableKey>,
+    inspect: Inspect<'_>,
+) {
+    let mut conditions: Vec<&Expr> = above.iter().collect();
+    let mut outer = Vec::new();
+    let mut left = vec![tree];
+    while let Some(tree) = left.pop() {
+        let FromTree::Join { kind, left: first, right: second, on, .. } = tree else { continue };
+        match kind {
+            Matching::Inner | Matching::Semi => {
+                conditions.extend(on);
+                left.push(second);
+            }
+            Matching::Outer | Matching::Anti => outer.push((&**second, on)),
+        }
+        left.push(first);
+    }
+    inspect(tables, &conditions, found);
+    for (tree, on) in outer {
+        let slots = slots_of(tree);
+        let within: Vec<Inspected<'_>> =
+            tables.iter().filter(|of| slots & bit(of.slot) != 0).copied().collect();
+        unusable_in(tree, on, &within, found, inspect);
+    }
 }
 
 /// One thing to be joined.
@@ -827,6 +886,16 @@ pub(crate) fn hash_key(condition: &Expr, slots: u64, known: u64) -> Option<(&Exp
 static ROW_NUMBER_TYPE: LazyLock<SqlType> = LazyLock::new(row_number_type);
 
 impl Leaf {
+    /// The table whose keys conditions may use.
+    fn inspected(&self) -> Option<Inspected<'_>> {
+        match &self.kind {
+            LeafKind::Table(table, hints) if !table.is_made_up() => {
+                Some(Inspected { slot: self.slot, table, hints })
+            }
+            _ => None,
+        }
+    }
+
     /// Its columns, and which are needed.
     pub fn columns(&self) -> SlotColumns<'_> {
         let types = match &self.kind {

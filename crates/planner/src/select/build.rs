@@ -610,9 +610,17 @@ pub(super) fn assemble(
     let request = JoinRequest { order: wishes.order, limit: wishes.limit, ..request };
     conditions.extend(wishes.condition);
     let joined = match from.tree.take() {
-        None => order::Joined { source: Source::One, ordered: order.is_empty(), rest: Vec::new() },
+        None => order::Joined {
+            source: Source::One,
+            ordered: order.is_empty(),
+            rest: Vec::new(),
+            unusable: Vec::new(),
+        },
         Some(tree) => order::plan(&request, tree, conditions)?,
     };
+    if !constants.iter().any(is_never) {
+        binder.unusable.extend(joined.unusable.into_iter().map(Arc::new));
+    }
     let (once, each): (Vec<Expr>, Vec<Expr>) = joined.rest.into_iter().partition(once_only);
     constants.extend(once);
     // A sequence is asked after what is false without it.
@@ -768,6 +776,11 @@ fn extreme_of(group: &GroupPlan, of_one_table: bool) -> Option<(ColumnRef, bool)
 fn not_null(argument: &Expr) -> Option<Expr> {
     let test = Node::IsNull { negated: true, value: Box::new(argument.clone()) };
     argument.nullable.then(|| Expr::boolean(test, false))
+}
+
+/// Whether a condition is never true, whatever the tables hold.
+fn is_never(condition: &Expr) -> bool {
+    matches!(&condition.node, Node::Constant(Value::Null | Value::Int(0)))
 }
 
 /// For several MINs and MAXs over a whole table, a source for each that has its value first; empty where an index lacks.

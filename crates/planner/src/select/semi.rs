@@ -184,7 +184,7 @@ fn try_join(binder: &mut Binder<'_>, from: &mut From, candidate: &Candidate<'_>,
         return None;
     }
     binder.joins_tried += 1;
-    let before = (from.leaves.len(), binder.named.len(), binder.views.len());
+    let before = (from.leaves.len(), binder.named.len(), binder.views.len(), binder.unusable.len());
     let (orders, checks) = (from.order.len(), from.checks.len());
     let once = binder.scope().once;
     let saw_volatile = std::mem::take(&mut binder.saw_volatile);
@@ -201,6 +201,7 @@ fn try_join(binder: &mut Binder<'_>, from: &mut From, candidate: &Candidate<'_>,
             from.leaves.truncate(before.0);
             binder.named.truncate(before.1);
             binder.views.truncate(before.2);
+            binder.unusable.truncate(before.3);
             binder.scope_mut().once = once;
         }
     }

@@ -531,7 +531,7 @@ fn choose(core: &mut Core, id: VarId, chosen: bool) {
 fn note_without_effect(core: &mut Core, variable: &Variable) {
     if let Effect::None(why) | Effect::Fixed(why) | Effect::Refused(why) = variable.effect {
         let message = format!("'{}' has no effect on this server: {why}", variable.name);
-        if core.sql.vars.sql_notes && core.state.globals.named("keel_note_without_effect").is_on() {
+        if core.sql.vars.takes_notes() && core.state.globals.named("keel_note_without_effect").is_on() {
             core.sql.push_warning(Warning { level: Level::Note, code: 1105, message: message.into() });
         }
     }

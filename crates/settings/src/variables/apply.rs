@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use keel_context::{AlterAlgorithm, Locale, SessionVars};
+use keel_context::{AlterAlgorithm, Locale, NoteVerbosity, SessionVars};
 use keel_storage::{Durability, Isolation};
 use keel_value::collation::{self, Charset};
 use keel_value::temporal::Utc;
@@ -48,6 +48,7 @@ const COPIED: &[&str] = &[
     "max_allowed_packet",
     "max_error_count",
     "max_statement_time",
+    "note_verbosity",
     "old_mode",
     "optimizer_search_depth",
     "sort_buffer_size",
@@ -129,6 +130,7 @@ pub fn session(vars: &mut SessionVars, name: &str, setting: &Setting) {
         "max_session_mem_used" => vars.session_bytes_max = setting.as_u64(),
         "max_sort_length" => vars.max_sort_length = setting.as_u64() as u32,
         "max_statement_time" => vars.max_statement_time = (setting.as_f64() * 1e6) as u64,
+        "note_verbosity" => vars.note_verbosity = NoteVerbosity::parse(setting.as_text()),
         "old_mode" => {
             let mut words = setting.as_text().split(',');
             vars.zero_date_time_cast = words.any(|word| word.eq_ignore_ascii_case("ZERO_DATE_TIME_CAST"));
