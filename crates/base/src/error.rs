@@ -228,6 +228,7 @@ catalogue! {
     UNSUPPORTED_ENGINE_FOR_GENERATED unsupported_engine_for_generated(1910, "HY000", engine) "{engine} storage engine does not support generated columns";
     TABLE_CANT_HANDLE_AUTO_INCREMENT table_cant_handle_auto_increment(1164, "42000", engine) "Storage engine {engine} doesn't support AUTO_INCREMENT columns";
     WARN_FIELD_RESOLVED warn_field_resolved(1276, "HY000", name, from, to) "Field or reference '{name}' of SELECT #{from} was resolved in SELECT #{to}";
+    SELECT_REDUCED select_reduced(1249, "01000", number) "Select {number} was reduced during optimization";
     WARN_AGGFUNC_DEPENDENCE warn_aggfunc_dependence(1981, "HY000", name, from, to) "Aggregate function '{name}()' of SELECT #{from} belongs to SELECT #{to}";
     REMOVED_SPACES removed_spaces(1466, "HY000", name) "Leading spaces are removed from name '{name}'";
     NAME_BECOMES_EMPTY name_becomes_empty(1474, "HY000", name) "Name '{name}' has become ''";

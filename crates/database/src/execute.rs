@@ -150,6 +150,9 @@ impl Database {
             return Err(error);
         }
         plan.warn(session);
+        if let Body::Explain(explain) = &plan.body {
+            explain.note_names(session);
+        }
         if !plan.unusable.is_empty() {
             plan.note_unusable_keys(session, params);
         }

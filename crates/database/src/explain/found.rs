@@ -15,7 +15,7 @@ use keel_storage::Read;
 use keel_value::Value;
 
 use super::Shown;
-use super::query::{Child, children, without_tables};
+use super::query::{Child, children, is_simple, without_tables};
 
 /// MariaDB's words.
 const IMPOSSIBLE: &str = "Impossible WHERE";
@@ -103,7 +103,7 @@ impl Finder<'_> {
                 Child::Derived(_, plan) => self.plan(plan)?,
                 Child::Subquery(subquery) if subquery.reads.is_empty() => self.plan(&subquery.plan)?,
                 // What it reads of others is not there.
-                Child::Subquery(_) => {}
+                Child::Subquery(_) | Child::Reduced(_) => {}
             }
         }
         Ok(())
@@ -293,7 +293,7 @@ fn has_cheap_queries(expr: &Expr) -> bool {
 fn examined(plan: &SelectPlan) -> Option<f64> {
     match &plan.body {
         Body::Block(block) => {
-            let simple = plan.lock().is_none() && children(block).is_empty();
+            let simple = plan.lock().is_none() && is_simple(block);
             simple.then(|| block.source.expected_rows())
         }
         Body::Set(set) => set.queries().into_iter().map(examined).sum(),

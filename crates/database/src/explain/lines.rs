@@ -14,8 +14,8 @@ use keel_value::Value;
 use super::Shown;
 use super::found::Findings;
 use super::query::{
-    Child, Nature, access_name, children, groups_by_index, has_tests, joined_share, last_alias, nature,
-    references,
+    Child, Nature, access_name, children, groups_by_index, has_tests, is_simple, joined_share, last_alias,
+    nature, references,
 };
 
 /// What a line of INSERT and REPLACE says they are.
@@ -164,7 +164,7 @@ impl Lines<'_> {
     fn explain(&mut self, plan: &SelectPlan) {
         match &plan.body {
             Body::Block(block) => {
-                let simple = children(block).is_empty() && !has_tests(&block.source);
+                let simple = is_simple(block) && !has_tests(&block.source);
                 self.queries = 1;
                 self.block(block, 1, if simple { "SIMPLE" } else { "PRIMARY" });
             }
@@ -256,6 +256,7 @@ impl Lines<'_> {
                     pending.push(Pending::Derived(plan, self.queries));
                 }
                 Child::Subquery(subquery) => pending.push(Pending::Subquery(subquery, self.queries)),
+                Child::Reduced(_) => {}
             }
             self.queries += child.further_numbers();
         }

@@ -90,6 +90,11 @@ impl ExplainPlan {
         self.analyzed.as_deref()
     }
 
+    /// Notes what became of the statement's names and SELECTs.
+    pub fn note_names(&self, session: &mut Session) {
+        self.resolved.iter().for_each(|note| session.note(note.clone()));
+    }
+
     /// Sends what is to be told; gives the number of rows. `nanos` is the time that a statement took which was run.
     pub fn run(
         &self,
@@ -98,9 +103,6 @@ impl ExplainPlan {
         nanos: u64,
         sink: &mut dyn RowSink,
     ) -> SqlResult<u64> {
-        for note in &self.resolved {
-            session.note(note.clone());
-        }
         let found = found::findings(&self.shown(), session, params, self.analyzed.is_some())?;
         if let Some(text) = &self.text {
             session.note(errors::yes(text));
@@ -166,8 +168,7 @@ impl Analyzed {
 pub(crate) fn plan(cx: BindContext<'_>, explain: &ast::Explain, notes: &mut Notes) -> SqlResult<ExplainPlan> {
     let statement = statement_of(explain)?;
     let mut resolved = Vec::new();
-    let asked = explain.extended.then_some(&mut resolved);
-    let subject = subject(cx, statement, Some(notes), asked)?;
+    let subject = subject(cx, statement, Some(notes), Some((&mut resolved, explain.extended)))?;
     let text = if explain.extended { printer::statement(statement) } else { None };
     Ok(ExplainPlan { text, resolved, ..ExplainPlan::of(cx, explain, subject, None) })
 }
@@ -213,15 +214,15 @@ impl ExplainPlan {
     }
 }
 
-/// Plans what is to be described; `resolved` gets notes on the names that belong to enclosing queries.
+/// Plans what is to be described; `told` takes notes on reduced SELECTs, and if asked on names of enclosing queries.
 fn subject(
     cx: BindContext<'_>,
     statement: &Statement,
     notes: Option<&mut Notes>,
-    resolved: Option<&mut Vec<SqlError>>,
+    told: Option<(&mut Vec<SqlError>, bool)>,
 ) -> SqlResult<Subject> {
     let mut binder = Binder::new(cx);
-    binder.resolved = resolved.is_some().then(Vec::new);
+    binder.resolved = told.as_ref().is_some_and(|(_, names)| *names).then(Vec::new);
     let mut numbers = numbers::Numbers::default();
     binder.asked_before = !matches!(statement, Statement::Query(_));
     let found = match statement {
@@ -274,8 +275,9 @@ fn subject(
     if let Some(notes) = notes {
         notes.take(&binder);
     }
-    if let Some(resolved) = resolved {
-        *resolved = numbers.notes(binder.resolved.as_deref().unwrap_or_default());
+    if let Some((told, _)) = told {
+        *told = numbers.notes(binder.resolved.as_deref().unwrap_or_default());
+        told.extend(numbers.reduced(&binder.reduced));
     }
     Ok(found)
 }

@@ -34,6 +34,13 @@ impl Numbers {
         resolved.iter().filter_map(note).collect()
     }
 
+    /// The notes on SELECTs whose only item stands for them.
+    pub fn reduced(&self, selects: &[usize]) -> Vec<SqlError> {
+        let numbers =
+            selects.iter().filter_map(|select| self.selects.iter().position(|known| known == select));
+        numbers.map(|place| errors::select_reduced(place + 1)).collect()
+    }
+
     fn body(&mut self, body: &QueryBody) {
         match body {
             QueryBody::Select(select) => self.select(select),

@@ -88,6 +88,8 @@ pub(super) fn references(source: &TableSource) -> Option<Vec<String>> {
 pub(super) enum Child<'p> {
     Derived(u16, &'p SelectPlan),
     Subquery(&'p Subquery),
+    /// A subquery whose only item stands for it. It has a number, and the queries within it follow.
+    Reduced(&'p Subquery),
 }
 
 impl Child<'_> {
@@ -95,7 +97,7 @@ impl Child<'_> {
     pub fn further_numbers(&self) -> u64 {
         let plan = match self {
             Child::Derived(_, plan) => plan,
-            Child::Subquery(subquery) => &*subquery.plan,
+            Child::Subquery(subquery) | Child::Reduced(subquery) => &*subquery.plan,
         };
         match &plan.body {
             Body::Set(set) => set.queries().len() as u64 - 1,
@@ -137,7 +139,7 @@ pub(super) fn nature(plan: &SelectPlan) -> Nature {
     }
     let within = |child: &Child<'_>| match child {
         Child::Derived(_, plan) => nature(plan).uncacheable,
-        Child::Subquery(subquery) => nature(&subquery.plan).uncacheable,
+        Child::Subquery(subquery) | Child::Reduced(subquery) => nature(&subquery.plan).uncacheable,
     };
     found.uncacheable |= children.iter().any(within);
     found
@@ -146,6 +148,11 @@ pub(super) fn nature(plan: &SelectPlan) -> Nature {
 /// The queries within a block: derived tables, then subqueries in the select list, conditions and orders.
 pub(super) fn children(block: &Block) -> Vec<Child<'_>> {
     parts(block).0
+}
+
+/// Whether no query within a block has a line of its own.
+pub(super) fn is_simple(block: &Block) -> bool {
+    children(block).iter().all(|child| matches!(child, Child::Reduced(_)))
 }
 
 /// The queries within a block, and its expressions.
@@ -170,11 +177,21 @@ fn parts(block: &Block) -> (Vec<Child<'_>>, Vec<&Expr>) {
     for expr in &all {
         walk::visit(expr, &mut |e| {
             if let Some(subquery) = Subquery::of(e) {
-                let known = out
-                    .iter()
-                    .any(|c| matches!(c, Child::Subquery(s) if Arc::ptr_eq(&s.plan, &subquery.plan)));
-                if !known {
-                    out.push(Child::Subquery(subquery));
+                let is_same = |known: &Child<'_>| match known {
+                    Child::Subquery(known) | Child::Reduced(known) => {
+                        Arc::ptr_eq(&known.plan, &subquery.plan)
+                    }
+                    Child::Derived(..) => false,
+                };
+                if out.iter().any(is_same) {
+                    return;
+                }
+                match &subquery.plan.body {
+                    Body::Block(block) if subquery.reduced => {
+                        out.push(Child::Reduced(subquery));
+                        out.extend(children(block));
+                    }
+                    _ => out.push(Child::Subquery(subquery)),
                 }
             }
         });

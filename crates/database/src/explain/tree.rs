@@ -238,6 +238,7 @@ impl<'p> Tree<'p> {
             match child {
                 Child::Derived(slot, plan) => drop(derived.insert(slot, (id, self.nested(plan, id)))),
                 Child::Subquery(subquery) => subqueries.push(self.subquery(subquery, id)),
+                Child::Reduced(_) => {}
             }
         }
         (derived, subqueries)

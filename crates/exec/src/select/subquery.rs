@@ -102,6 +102,8 @@ pub struct Subquery {
     pub memo: Option<u32>,
     /// How all of its answers are got at once.
     pub keyed: Option<Arc<Keyed>>,
+    /// MariaDB puts its only item in its place: EXPLAIN has no line for it.
+    pub reduced: bool,
 }
 
 impl std::fmt::Debug for Subquery {

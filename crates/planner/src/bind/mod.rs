@@ -278,6 +278,8 @@ pub struct Binder<'a> {
     pub(crate) odd_lengths: Vec<SqlError>,
     /// Key parts that conditions cannot use.
     pub unusable: Vec<Arc<UnusableKey>>,
+    /// SELECTs whose only item stands for them, by their addresses, inner ones first.
+    pub reduced: Vec<usize>,
     /// Something was met that gives another value at each call.
     pub(crate) saw_volatile: bool,
     /// User variables that assignments were met of.
@@ -341,6 +343,7 @@ impl<'a> Binder<'a> {
             hidden: Vec::new(),
             odd_lengths: Vec::new(),
             unusable: Vec::new(),
+            reduced: Vec::new(),
             saw_volatile: false,
             rows_change: false,
             changing: None,

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use keel_base::{SqlResult, errors};
 use keel_exec::select::{Body, Keyed, Origin, SelectPlan, Subquery, SubqueryTest};
-use keel_expr::{CompareOp, Comparison, Derivation, Expr, Node, typing};
+use keel_expr::print::AGGREGATE_NAME;
+use keel_expr::{CompareOp, Comparison, Derivation, Expr, Node, typing, walk};
 use keel_sql::ast::{self, BinaryOp, Query};
 use keel_value::SqlType;
 
@@ -33,7 +34,42 @@ impl Binder<'_> {
             !reads.is_empty() && !is_volatile && !self.rows_change && test.operands().iter().all(repeats);
         let memo = keeps.then(|| self.new_once());
         let keyed = if keeps { self.keyed(query, &plan, &test)? } else { None };
-        Ok(Subquery { test, plan: Arc::new(plan), reads, volatile: is_volatile, cell, memo, keyed })
+        let reduced = self.is_reduced(query, &plan, &test);
+        Ok(Subquery { test, plan: Arc::new(plan), reads, volatile: is_volatile, cell, memo, keyed, reduced })
+    }
+
+    /// Whether MariaDB puts the query's only item in its place; notes the SELECT if so.
+    fn is_reduced(&mut self, query: &Query, plan: &SelectPlan, test: &SubqueryTest) -> bool {
+        let (ast::QueryBody::Select(select), Body::Block(block)) = (&query.body, &plan.body) else {
+            return false;
+        };
+        let is_bare = select.from.is_empty()
+            && select.filter.is_none()
+            && select.having.is_none()
+            && block.windows.is_none()
+            && block.group.as_ref().is_none_or(|group| group.aggregates.is_empty());
+        let [item] = &block.project[..] else { return false };
+        let takes = match test {
+            SubqueryTest::Scalar(_) => !matches!(item.node, Node::Column(_) | Node::Outer { .. }),
+            SubqueryTest::In { .. } | SubqueryTest::Quantified { .. } => true,
+            SubqueryTest::Exists | SubqueryTest::Row { .. } => false,
+        };
+        let mut aggregates = false;
+        walk::visit(item, &mut |part| {
+            aggregates |= match &part.node {
+                Node::Above { .. } => true,
+                Node::Outer { column, .. } => &*column.name == AGGREGATE_NAME,
+                _ => false,
+            }
+        });
+        // ORDER BY and GROUP BY keep their expressions as they are.
+        let keeps = matches!(self.clause, Clause::Order | Clause::Group);
+        let reduced = is_bare && takes && !aggregates && !keeps;
+        let place = std::ptr::from_ref(&**select) as usize;
+        if reduced && !self.reduced.contains(&place) {
+            self.reduced.push(place);
+        }
+        reduced
     }
 
     /// Binds and plans what stands within a subquery; also what was read of enclosing queries.
