@@ -14,7 +14,11 @@ pub fn column_type(default: CollationId, column: &ast::ColumnDef) -> SqlResult<S
     use DataTypeKind as D;
     use TypeKind as T;
     let data = &column.data_type;
+    let is_too_long = data.length.is_some_and(|length| length > u64::from(u32::MAX));
     let mut ty = match data.kind {
+        D::Text | D::Blob if is_too_long => {
+            return Err(errors::too_big_displaywidth(&column.name, u32::MAX));
+        }
         D::TinyInt => integer(T::TinyInt, column)?,
         D::SmallInt => integer(T::SmallInt, column)?,
         D::MediumInt => integer(T::MediumInt, column)?,

@@ -456,6 +456,7 @@ impl Database {
                     return Err(errors::view_select_variable());
                 }
                 keel_definitions::ddl::check_parsed(other)?;
+                keel_definitions::ddl::check_types(cx.session, other)?;
                 (direct_kind(other)?, Body::Direct)
             }
         })

@@ -11,4 +11,4 @@ pub mod maintain;
 mod programs;
 
 pub use account::first::FirstAccounts;
-pub use ddl::{Definer, Statements, check_parsed};
+pub use ddl::{Definer, Statements, check_parsed, check_types};

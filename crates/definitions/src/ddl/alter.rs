@@ -947,7 +947,7 @@ fn widened(kind: TypeKind, from: CollationId, to: CollationId) -> TypeKind {
     }
 }
 
-fn option_of(action: &AlterAction) -> Option<&TableOption> {
+pub(super) fn option_of(action: &AlterAction) -> Option<&TableOption> {
     match action {
         AlterAction::Option(option) => Some(option),
         _ => None,

@@ -210,7 +210,7 @@ pub(super) fn define_one(cx: &mut ColumnContext<'_>, column: &ast::ColumnDef) ->
 }
 
 /// 1273 for a collation that is not there, on a column that has none too.
-fn check_unused_collation(column: &ast::ColumnDef) -> SqlResult<()> {
+pub(super) fn check_unused_collation(column: &ast::ColumnDef) -> SqlResult<()> {
     let named = column.collation.as_deref().or(column.data_type.collation.as_deref());
     match named.filter(|name| !name.eq_ignore_ascii_case("default")) {
         Some(name)

@@ -145,7 +145,7 @@ fn leave(session: &mut Session, name: &str) {
     }
 }
 
-fn schema_collation(
+pub(super) fn schema_collation(
     session: &Session,
     options: &DatabaseOptions,
     before: CollationId,

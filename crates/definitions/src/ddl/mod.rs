@@ -31,6 +31,7 @@ mod row_size;
 mod sequences;
 mod system;
 mod temporary;
+mod types;
 mod view;
 mod view_expr;
 mod view_text;
@@ -56,6 +57,7 @@ use keel_storage::{Txn, TxnOptions};
 use keel_value::Value;
 
 pub use self::kept::check_parsed;
+pub use self::types::check_types;
 
 /// The statements that definitions run, and the plans that they end.
 pub trait Statements {
