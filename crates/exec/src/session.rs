@@ -1,7 +1,7 @@
 //! One connection's state as far as statements see it.
 //!
 //! The server owns a [`Session`] per connection, fills `vars` when SET changes a variable, and lends it to the
-//! [`Database`](crate::Database) for each statement. Nothing here is shared between sessions but the `Arc`s.
+//! `Database` for each statement. Nothing here is shared between sessions but the `Arc`s.
 
 use std::any::Any;
 use std::ops::{Deref, DerefMut};

@@ -4,7 +4,7 @@
 //! in one transaction of the engine: trees made and dropped, the catalog's records written. Building an index or a copy of
 //! a table comes before that, in trees that nobody names yet; a crash leaves them to the next start, which drops them.
 //!
-//! 1. [`Definition`] is the window in which the catalog changes: one at a time, from reading the current version to
+//! 1. `Definition` is the window in which the catalog changes: one at a time, from reading the current version to
 //!    publishing the next.
 //! 2. A definition that needs several tables takes their locks without holding any while it waits, so it cannot deadlock.
 

@@ -1,6 +1,6 @@
 //! LOAD DATA INFILE: rows of an INSERT that come from a file.
 //!
-//! It is planned as an INSERT whose rows are a [`FileRows`], and its rows are written by the same code, one after the other.
+//! It is planned as an INSERT whose rows are a `FileRows`, and its rows are written by the same code, one after the other.
 //! What differs is where values come from: fields become values of columns by the rules of assignment, as text, and are
 //! missing, NULL or too many in ways that only a file knows.
 

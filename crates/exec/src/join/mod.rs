@@ -6,7 +6,7 @@
 //! its join columns. Conditions stand at the first place where all their tables have a row.
 //!
 //! A subquery that became a semi-join or anti-join is the right side of a join that ends at its first match; a semi-join's
-//! may also be read first, each of its keys once ([`distinct`]).
+//! may also be read first, each of its keys once (`distinct`).
 
 mod distinct;
 mod estimate;

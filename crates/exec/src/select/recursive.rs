@@ -5,7 +5,7 @@
 //! `max_recursive_iterations` rounds have run. Rows go on as they are found; only those of two rounds are kept here, and
 //! under UNION DISTINCT the keys of all.
 //!
-//! While a round runs its input stands in the session ([`Session::working`]) under the recursion's number, where the plan
+//! While a round runs its input stands in the session (`Session::working`) under the recursion's number, where the plan
 //! that takes the table's place in the recursive parts ([`WorkingPlan`]) finds it.
 
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 //! A subquery that reads nothing of its surroundings runs once per execution: scalars and EXISTS as any constant, IN as a
 //! set of encoded keys (in memory up to `tmp_memory_table_size`, then in a file; where rows with NULL take more, it is run
 //! again for each row). A correlated one runs for each row, no further than its answer needs, unless it has answered the
-//! same before ([`super::memo`]).
+//! same before (`super::memo`).
 
 use std::cell::RefCell;
 use std::cmp::Ordering;
