@@ -27,6 +27,8 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
     ("tests/accounts/init_connect.steps", &["init_connect"]),
     ("tests/sql/syntax_corners.test", &["innodb_force_primary_key"]),
     ("tests/sql/values_of_columns.test", &["old_mode"]),
+    ("tests/sql/unusable_keys.test", &["note_verbosity"]),
+    ("crates/server/tests/all/blocked_hosts.rs", &["host_cache_size", "max_connect_errors"]),
 ];
 
 /// Variables that no test shows to act. It may only get shorter.
