@@ -2,8 +2,8 @@
 //!
 //! The digest leaves literals out, so under one digest there may be several plans: for other literals that the tree
 //! depends on (`fixed`: ordinals, unaliased select items) and for other kinds of parameters. Both are compared before a
-//! plan is used. The cache holds so many digests and so many plans each, and of plans about so many octets; what was used
-//! least recently of a full shard goes. Plans that no longer fit the catalog are bound anew by their next execution, and
+//! plan is used. The cache holds so many digests and so many plans each, and of plans about so many bytes; what was used
+//! least recently of a full shard goes. Plans that no longer fit the catalog are bound again by their next execution, and
 //! forgotten when trees are dropped.
 
 use std::sync::Arc;
@@ -31,7 +31,7 @@ const ENTRIES_MAX: usize = 512;
 const SHARD_BYTES_MAX: usize = 2 << 20;
 /// Plans under one digest.
 const VARIANTS_MAX: usize = 8;
-/// Octets of a text whose plan is kept.
+/// Bytes of a text whose plan is kept.
 const TEXT_BYTES_MAX: usize = 32 << 10;
 /// Literals of such a text.
 const LITERALS_MAX: usize = 512;
@@ -132,7 +132,7 @@ impl PlanCache {
         plans
     }
 
-    /// Changes how many octets all plans may take, about.
+    /// Changes how many bytes all plans may take, about.
     pub fn set_bytes_max(&self, bytes: usize) {
         self.shard_bytes_max.store(bytes / (2 * SHARDS), Ordering::Relaxed);
     }

@@ -140,7 +140,7 @@ impl Database {
         let own =
             own.and_then(|plans: &PlanCache| plans.find(session, sql, &params.scan, &mut params.values));
         own.or_else(|| {
-            // One that does not fit is made anew rather than bound again at each execution.
+            // One that does not fit is made again rather than bound again at each execution.
             let plan = self.plans.find(session, sql, &params.scan, &mut params.values)?;
             self.with_catalog_of(session, |catalog| plan.is_current(catalog)).then_some(plan)
         })
@@ -164,7 +164,7 @@ impl Database {
             Allowance::of_all(bytes as u64, host.clone())
         });
         match taken {
-            // Whoever charges it at the same time has done so.
+            // Another session charged it at the same time.
             Some(taken) => _ = plan.memory.set(taken),
             // Those whose statements are ordinary do not suffer from what others hold.
             None if bytes <= SMALL_PLAN_BYTES => {}
@@ -173,7 +173,7 @@ impl Database {
         Ok(())
     }
 
-    /// Changes how many octets the cached plans may take, about.
+    /// Changes how many bytes the cached plans may take, about.
     pub fn set_plan_bytes_max(&self, bytes: usize) {
         self.plans.set_bytes_max(bytes);
     }
@@ -242,7 +242,7 @@ impl Database {
         Ok(plan)
     }
 
-    /// The plan itself if it fits the catalog and the parameters, else one bound anew for them.
+    /// The plan itself if it fits the catalog and the parameters, else one bound again for them.
     pub(crate) fn current(
         &self,
         session: &mut Session,

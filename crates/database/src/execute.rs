@@ -1,7 +1,7 @@
 //! Running a plan: locks, transaction, the body, and what becomes of the transaction after it.
 //!
 //! 1. A statement holds its tables' metadata locks from before it looks at their trees; then the plan is compared with the
-//!    catalog once more, and bound anew if a definition came between.
+//!    catalog once more, and bound again if a definition came between.
 //! 2. Under autocommit a statement is a transaction; else it is a part of one, and if it fails only it is undone. A deadlock
 //!    ends the whole transaction.
 //! 3. Definitions commit what is open before they begin.
@@ -29,7 +29,7 @@ use keel_value::Value;
 use crate::database::Database;
 use crate::plan::{Body, Plan, StatementKind};
 
-/// Times that a plan is bound anew because definitions keep coming between.
+/// Times that a plan is bound again because definitions keep coming between.
 const REBIND_MAX: usize = 32;
 
 /// No room on the disk is the table's, to the client.
@@ -59,7 +59,7 @@ impl Database {
     }
 
     /// The same for one of several executions of a command: a kill that came between them ends it, and warnings of those
-    /// before it stay. Whoever calls this has cleared both once.
+    /// before it stay. The caller has cleared both once.
     pub fn execute_next(
         &self,
         session: &mut Session,
@@ -273,7 +273,7 @@ impl Database {
         params: &[Value],
         sink: &mut dyn RowSink,
     ) -> SqlResult<Completion> {
-        // Bound anew it may write where it did not.
+        // Bound again it may write where it did not.
         self.refuse_write(session, plan)?;
         if plan.has_stored_tables() {
             self.open_if_needed(session);
@@ -599,7 +599,7 @@ impl RowSink for Nothing {
     }
 }
 
-/// An error while DO computes something: it is told by SHOW WARNINGS alone, as is the end that KILL QUERY makes of it. What has
+/// An error while DO computes something: SHOW WARNINGS alone shows it, as is the end that KILL QUERY makes of it. What has
 /// ended the transaction is an error.
 fn take_lightly(session: &mut Session, error: SqlError) -> SqlResult<()> {
     match error.code {

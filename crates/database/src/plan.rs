@@ -176,7 +176,7 @@ impl Settings {
 pub struct Plan {
     /// Which statement.
     pub kind: StatementKind,
-    /// Its tree, from which it is bound anew when a table changes.
+    /// Its tree, from which it is bound again when a table changes.
     pub statement: Arc<Statement>,
     /// The text's literals, where they were bound as parameters.
     pub(crate) literals: Option<Box<[Literal]>>,
@@ -197,7 +197,7 @@ pub struct Plan {
     pub(crate) settings: Settings,
     /// The collation of its literals: that of the connection when the statement was prepared.
     pub(crate) literal_collation: CollationId,
-    /// The same statement bound anew, for other kinds of values or after a table changed.
+    /// The same statement bound again, for other kinds of values or after a table changed.
     pub(crate) successor: ArcSwapOption<Plan>,
     pub(crate) dependencies: Vec<Dependency>,
     /// The views that it names, and those below them, each once.

@@ -234,7 +234,7 @@ impl Database {
         prepared.map(|(name, known)| row(name[2..].split_at(usize::from(name[0])), known.format)).collect()
     }
 
-    /// The session ends, or begins anew: its transaction is rolled back, but a prepared branch is set free.
+    /// The session ends, or starts over: its transaction is rolled back, but a prepared branch is set free.
     pub fn leave(&self, session: &mut Session) -> SqlResult<()> {
         let Some(mut branch) = session.transaction.branch.take() else {
             // A statement that was refused may have kept locks for a transaction that never began.

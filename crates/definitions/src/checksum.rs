@@ -199,7 +199,7 @@ fn write_value(ty: &SqlType, value: ValueRef<'_>, out: &mut Vec<u8>) -> Option<(
     Some(())
 }
 
-/// Octets of a number, or of what is kept as one.
+/// Bytes of a number, or of what is kept as one.
 fn integer_bytes(ty: &SqlType) -> usize {
     match ty.kind {
         TypeKind::TinyInt => 1,

@@ -3,11 +3,11 @@
 //! As in InnoDB each foreign key is looked at together with an index. Before an entry goes into the index of the child that
 //! the key uses, the parent's row is looked for and locked shared; after an entry has left the index of the parent, the
 //! children's entries are looked for, and either keep the statement from going on or change with it, at once and row by
-//! row. Nothing is deferred to the end of the statement. The child's entry is also written anew where another part of the
+//! row. Nothing is deferred to the end of the statement. The child's entry is also written again where another part of the
 //! index or the clustered key changes; the parent is looked for then too.
 //!
 //! 1. A plan holds the [`Family`] of the table that it changes: all tables which its changes may reach. It depends on them,
-//!    so a definition that changes a foreign key makes it anew.
+//!    so a definition that changes a foreign key makes it again.
 //! 2. A key with a NULL refers to nothing (MATCH SIMPLE).
 //! 3. What a cascade changes is not checked against the key along which it came: the parent is only half changed then.
 

@@ -41,7 +41,7 @@ impl Generated {
         Ok(generated)
     }
 
-    /// Takes the defaults of columns that are expressions before those that it has: for rows that get these columns anew.
+    /// Takes the defaults of columns that are expressions before those that it has: for rows that get these columns again.
     pub fn add_defaults(
         &mut self,
         catalog: &Catalog,

@@ -463,7 +463,7 @@ fn found<'k>(plan: &MultiPlan, layout: &Layout, key: &'k [u8], row: &[u8]) -> Ch
     ChangedRow { target, key, values: assigned.iter().map(|(c, item)| (*c, item.map(value))).collect() }
 }
 
-/// Octets of a target's number before its key.
+/// Bytes of a target's number before its key.
 const TARGET_BYTES: usize = 2;
 
 struct KeptRow<'p> {

@@ -28,7 +28,7 @@ use crate::temporary::TemporaryTables;
 use crate::transaction::TransactionState;
 use crate::waits::{Contender, Stake, Waits};
 
-/// Sequences whose last value a session keeps; beyond that it forgets all and begins anew.
+/// Sequences whose last value a session keeps; beyond that it forgets all and starts over.
 const LAST_VALUES_MAX: usize = 16_384;
 
 /// One connection's state.
@@ -151,7 +151,7 @@ impl Session {
         self.last_values.insert(sequence, value);
     }
 
-    /// Forgets what sequences gave it, as a session that begins anew does.
+    /// Forgets what sequences gave it, as a session that starts over does.
     pub fn forget_last_values(&mut self) {
         self.last_values.clear();
     }
@@ -243,7 +243,7 @@ impl Session {
         }
     }
 
-    /// Waits for room for a value of so many octets, where that is long. Asked before memory is taken for it.
+    /// Waits for room for a value of so many bytes, where that is long. Asked before memory is taken for it.
     pub fn hold_long(&self, bytes: u64) -> SqlResult<()> {
         let urgent = || self.holds_locks() || self.owner.as_ref().is_some_and(|owner| owner.is_locking());
         let admitted = |values: &Arc<LongValues>| values.admit(bytes, urgent);

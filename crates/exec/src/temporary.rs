@@ -1,7 +1,7 @@
 //! The temporary tables of a session.
 //!
 //! They are in no catalog but the session's own view of it ([`TemporaryTables::view`]), in which they hide other tables of
-//! their names. A view has a version that no other has, so that a plan that was seen to fit one is compared anew under
+//! their names. A view has a version that no other has, so that a plan that was seen to fit one is compared again under
 //! any other. Plans that use temporary tables are kept with the session; others are shared, as ever.
 //!
 //! Each tree of such a table is a file, and has a place among the temporary files of the server: their number is bounded.

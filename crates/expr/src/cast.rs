@@ -165,7 +165,7 @@ fn leading_integer(
     Ok(kept as u64)
 }
 
-/// Characters, or octets, that a CAST keeps: no more than a packet may have. One to as many as its argument has, which is one
+/// Characters, or bytes, that a CAST keeps: no more than a packet may have. One to as many as its argument has, which is one
 /// that named no number, is not warned of, and keeps all of a number: some are longer than their type says.
 fn kept_at_most(ty: &SqlType, value: &Expr, cx: &mut EvalContext<'_, '_>) -> SqlResult<usize> {
     let max = cx.env().vars.max_allowed_packet;
@@ -213,7 +213,7 @@ fn cast_text<'f>(ty: &'f SqlType, value: &'f Expr, cx: &mut EvalContext<'_, 'f>)
     })
 }
 
-/// The octets of an address or UUID; None is NULL.
+/// The bytes of an address or UUID; None is NULL.
 fn octets_of<'f>(value: &'f Expr, cx: &mut EvalContext<'_, 'f>) -> SqlResult<Option<Cow<'f, [u8]>>> {
     Ok(match value.eval(cx)?.as_ref() {
         ValueRef::Fixed(v) => Some(Cow::Owned(v.octets().to_vec())),

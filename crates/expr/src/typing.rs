@@ -323,12 +323,12 @@ pub fn text_chars(expr: &Expr) -> u32 {
     }
 }
 
-/// Whether a TEXT type is as long as columns of its kind are; one that was computed has the octets of its longest value.
+/// Whether a TEXT type is as long as columns of its kind are; one that was computed has the bytes of its longest value.
 fn is_column_text(ty: &SqlType) -> bool {
     ty.is_text() && ty.is_blob() && ty.length == SqlType::new(ty.kind).length
 }
 
-/// Characters that MariaDB takes a TEXT column for: as many as it has octets.
+/// Characters that MariaDB takes a TEXT column for: as many as it has bytes.
 fn column_chars(ty: &SqlType) -> u32 {
     match ty.kind {
         TypeKind::LongText => ty.length / ty.collation.charset().max_bytes(),
@@ -340,7 +340,7 @@ fn column_octets(ty: &SqlType) -> u64 {
     u64::from(column_chars(ty)) * u64::from(ty.collation.charset().max_bytes())
 }
 
-/// Octets of the longest text an expression gives.
+/// Bytes of the longest text an expression gives.
 pub fn text_octets(expr: &Expr) -> u64 {
     let ty = &expr.ty;
     match ty.is_string() || ty.has_members() {
@@ -350,7 +350,7 @@ pub fn text_octets(expr: &Expr) -> u64 {
     }
 }
 
-/// The TEXT or BLOB type that has room for so many octets.
+/// The TEXT or BLOB type that has room for so many bytes.
 pub fn blob_kind(octets: u64, binary: bool) -> TypeKind {
     match (octets, binary) {
         (..=255, false) => TypeKind::TinyText,
@@ -398,7 +398,7 @@ pub fn assigned_type(value: &Expr) -> SqlType {
     int_type(display_length(value), ty.unsigned || matches!(ty.kind, TypeKind::Year | TypeKind::Bit))
 }
 
-/// From as many octets on MariaDB describes a text as TEXT or BLOB.
+/// From as many bytes on MariaDB describes a text as TEXT or BLOB.
 const BLOB_OCTETS_MIN: u64 = 65_532;
 
 /// A string type for results of up to so many characters: VARCHAR, or TEXT and BLOB where that is too short.
@@ -441,7 +441,7 @@ fn aggregate_kinds(parts: &[&Expr], connection: CollationId, op: &str) -> SqlRes
     check_fixed(&present, op)?;
     let first = present[0].class();
     let mut class = present.iter().skip(1).fold(first, |class, e| merge(class, e.class()));
-    // Bits that meet anything else are a number to functions and octets to set operations.
+    // Bits that meet anything else are a number to functions and bytes to set operations.
     let bits = present.iter().filter(|e| e.ty.kind == TypeKind::Bit).count();
     if op == "UNION" && bits > 0 && bits < present.len() {
         class = Class::String;
@@ -737,12 +737,12 @@ pub fn illegal_mixes(parts: &[&Expr], op: &str) -> keel_base::SqlError {
     }
 }
 
-/// How strong an operand's collation is as text: bits are as good as a column of octets.
+/// How strong an operand's collation is as text: bits are as good as a column of bytes.
 fn text_derivation(expr: &Expr) -> Derivation {
     if expr.ty.is_octets_of_bits() { Derivation::Implicit } else { expr.derivation }
 }
 
-/// Whether an operand has a say in a common character set: bits are octets there.
+/// Whether an operand has a say in a common character set: bits are bytes there.
 fn is_text(expr: &Expr) -> bool {
     expr.ty.is_string() || expr.ty.has_members() || expr.ty.is_octets_of_bits()
 }

@@ -186,7 +186,7 @@ impl Writer {
         self.settle();
     }
 
-    /// Writes what is pending and opens the files anew. Waits until that is done; false where it is not.
+    /// Writes what is pending and opens the files again. Waits until that is done; false where it is not.
     pub fn reopen(&self, which: &[Which]) -> bool {
         {
             let mut inner = self.inner.lock();
@@ -278,7 +278,7 @@ impl Writer {
         }
     }
 
-    /// Writes one log's pending octets.
+    /// Writes one log's pending bytes.
     fn write_out(&self, which: Which, opened: &mut Opened, buffer: &mut Vec<u8>) {
         buffer.clear();
         if buffer.capacity() > BUFFER_BYTES_KEPT {

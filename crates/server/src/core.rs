@@ -459,7 +459,7 @@ fn can_name_database(name: &str) -> bool {
     !name.is_empty() && !name.ends_with(' ') && !name.contains('\0') && name.chars().count() <= NAME_CHARS_MAX
 }
 
-/// Octets of a name that messages show.
+/// Bytes of a name that messages show.
 const NAME_SHOWN_MAX: usize = 100;
 
 /// A name as messages show one that is too long.

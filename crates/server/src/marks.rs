@@ -1,6 +1,6 @@
 //! Parameters that stand for DEFAULT or IGNORE: EXECUTE ... USING DEFAULT, and the marks of COM_STMT_BULK_EXECUTE.
 //!
-//! Such a parameter is no value: the statement is written with the word in the parameter's place, and bound anew. It may
+//! Such a parameter is no value: the statement is written with the word in the parameter's place, and bound again. It may
 //! stand where a column is assigned. As an item of a list that nobody computes with (SELECT, RETURNING, DO, ORDER BY,
 //! GROUP BY) it is NULL, as in MariaDB; anywhere else it is error 4032.
 

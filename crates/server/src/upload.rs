@@ -18,7 +18,7 @@ const PIECE_BYTES: usize = 32 << 10;
 pub struct Upload {
     /// The client has been asked, and its file has not ended.
     is_open: bool,
-    /// Octets of the current packet that are still to come.
+    /// Bytes of the current packet that are still to come.
     left: usize,
     /// The next packet belongs to the one before it.
     goes_on: bool,

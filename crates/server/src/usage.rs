@@ -25,7 +25,7 @@ struct Used {
     updates: u32,
 }
 
-/// Wrong passwords for an account as it was then: a change of it, or another one of its name, begins anew.
+/// Wrong passwords for an account as it was then: a change of it, or another one of its name, starts over.
 struct Wrong {
     account: Weak<Account>,
     count: u64,
@@ -110,7 +110,7 @@ impl Usage {
         wrong.count += 1;
     }
 
-    /// The password was right: begins to count anew.
+    /// The password was right: begins to count again.
     pub fn password_proven(&self, account: &Account) {
         let mut known = self.wrong_passwords.lock();
         if !known.is_empty() {

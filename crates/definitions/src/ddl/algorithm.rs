@@ -20,7 +20,7 @@ enum Way {
     Instant,
     /// Indexes are made or dropped, rows stay.
     NoCopy,
-    /// The rows are written anew by the engine, while others may write them.
+    /// The rows are written again by the engine, while others may write them.
     Rebuild,
     /// The rows are copied one by one.
     Copy,
@@ -400,7 +400,7 @@ fn change_of_type(before: &SqlType, after: &SqlType, indexed: bool) -> Option<Wa
     }
     let same_size = match before.kind {
         TypeKind::VarChar | TypeKind::VarBinary => {
-            // InnoDB writes lengths of up to 127 octets as those of columns of any length.
+            // InnoDB writes lengths of up to 127 bytes as those of columns of any length.
             let (old, new) = (before.max_octets(), after.max_octets());
             before.length <= after.length && !((128..256).contains(&old) && new > 255)
         }
@@ -430,7 +430,7 @@ fn change_of_members(before: &SqlType, after: &SqlType) -> Option<Way> {
     (!stays).then_some(Way::Copy)
 }
 
-/// utf8mb3 becomes utf8mb4 as it is, if lengths take no more octets than before; texts in indexes are ordered anew unless the
+/// utf8mb3 becomes utf8mb4 as it is, if lengths take no more bytes than before; texts in indexes are ordered again unless the
 /// collations are of one name.
 fn change_of_collation(before: &SqlType, after: &SqlType, indexed: bool) -> Option<Way> {
     let (old, new) = (before.collation.charset(), after.collation.charset());

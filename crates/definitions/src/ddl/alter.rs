@@ -36,7 +36,7 @@ pub(super) struct Alteration {
     pub copies: bool,
     /// Columns come elsewhere than at the end, go, or move: where MariaDB copies the rows for that, so are they here.
     pub rearranges: bool,
-    /// Copied rows are held against conditions: MariaDB does not where its engine makes the table anew.
+    /// Copied rows are held against conditions: MariaDB does not where its engine makes the table again.
     pub tests_rows: bool,
     /// A column's values change: then MariaDB copies too, and counts the rows.
     pub converts: bool,
@@ -162,7 +162,7 @@ impl Definer<'_> {
         Ok(done(session, &carried))
     }
 
-    /// Makes a table anew, without the room that dropped rows have left. What was open is committed already.
+    /// Makes a table again, without the room that dropped rows have left. What was open is committed already.
     pub(crate) fn rebuild(
         &self,
         session: &mut Session,
@@ -893,7 +893,7 @@ impl Alteration {
         let (options, next) =
             create::options(session, before.collation, &table, std::slice::from_ref(option))?;
         match option {
-            // The same engine, which makes the table anew, without the room that dropped rows have left.
+            // The same engine, which makes the table again, without the room that dropped rows have left.
             TableOption::Engine(_) => self.copies = true,
             TableOption::AutoIncrement(_) => self.next_auto = Some(next),
             TableOption::Charset(_) | TableOption::Collate(_) => {

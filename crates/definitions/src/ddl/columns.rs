@@ -24,7 +24,7 @@ use super::kept::{self, Refusal};
 /// Most columns of a table, and those that a definition may name.
 pub(super) const COLUMNS_MAX: usize = 1017;
 const NAMED_COLUMNS_MAX: usize = 4096;
-/// Octets of a row, BLOBs not counted.
+/// Bytes of a row, BLOBs not counted.
 const ROW_OCTETS_MAX: u64 = 65_535;
 pub(super) const COMMENT_CHARS_MAX: usize = 1024;
 
@@ -66,7 +66,7 @@ pub(super) fn check_all(columns: &[ColumnDef]) -> SqlResult<()> {
     Ok(())
 }
 
-/// Octets of a column in MariaDB's row format, by which it limits rows.
+/// Bytes of a column in MariaDB's row format, by which it limits rows.
 fn row_octets(column: &ColumnDef) -> u64 {
     let ty = &column.ty;
     match ty.kind {
@@ -618,7 +618,7 @@ pub(super) fn value_for_old_rows(session: &mut Session, column: &ColumnDef) -> S
                 Err(_) => Value::Null,
             }
         }
-        // Worked out for each row by whoever copies them.
+        // Worked out for each row by the code that copies them.
         ColumnDefault::Expression(_) => Value::Null,
         ColumnDefault::None => implicit_default(&column.ty),
     })

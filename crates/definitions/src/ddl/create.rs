@@ -703,7 +703,7 @@ fn calls_random(tree: &ast::Expr) -> bool {
     found
 }
 
-/// Most octets of a VARCHAR column that keeps an expression's values.
+/// Most bytes of a VARCHAR column that keeps an expression's values.
 const VARCHAR_OCTETS_MAX: u64 = 65_532;
 
 fn blob_of(octets: u64, collation: CollationId) -> SqlType {

@@ -192,7 +192,7 @@ impl Definer<'_> {
             self.refuse_virtual(session, schema)?;
             locks.extend(catalog.table(schema, &old.name).map(|t| t.shared.lock.clone()));
             locks.extend(catalog.view(schema, &old.name).map(|view| view.lock.clone()));
-            // Those that refer to it are written anew.
+            // Those that refer to it are written again.
             let children = catalog.references_to(schema, &old.name).into_iter();
             locks.extend(children.map(|(child, _)| child.shared.lock.clone()));
         }

@@ -435,7 +435,7 @@ impl Definition<'_> {
         self.catalog.references_to(&record.schema, &record.name).iter().all(fits)
     }
 
-    /// Has plans over the relatives of a table bound anew: its parents, and those that refer to its name.
+    /// Has plans over the relatives of a table bound again: its parents, and those that refer to its name.
     pub fn tell_relatives(&mut self, table: &TableDef) -> SqlResult<()> {
         let parents = table.foreign_keys.iter();
         let parents = parents.filter_map(|key| self.catalog.table(&key.ref_schema, &key.ref_table));

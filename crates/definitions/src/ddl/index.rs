@@ -116,7 +116,7 @@ impl Definer<'_> {
         }
         self.refuse_zero_dates(session, table, &alteration)?;
         let copies = alteration.copies || reorders;
-        // Where the column that counted is gone, another counts anew, and where the statement says so, the same one.
+        // Where the column that counted is gone, another counts again, and where the statement says so, the same one.
         let counts_on = alteration.keeps_auto_increment(table);
         let chosen = alteration.next_auto.map(|next| next.saturating_sub(1));
         let last_counted = || match chosen {

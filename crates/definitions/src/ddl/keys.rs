@@ -10,7 +10,7 @@ use keel_value::{SqlType, TypeKind};
 
 use super::columns::{COMMENT_CHARS_MAX, fitting_comment};
 
-/// Octets of a key.
+/// Bytes of a key.
 const KEY_OCTETS_MAX: u32 = 3072;
 /// Bytes of a part of a key in the row formats COMPACT and REDUNDANT.
 const COMPACT_PART_BYTES_MAX: u64 = 767;
@@ -245,7 +245,7 @@ fn parts(
     Ok((made, true))
 }
 
-/// The prefix of a part, none for the whole column, and its greatest octets.
+/// The prefix of a part, none for the whole column, and its greatest bytes.
 fn prefix(
     session: &mut Session,
     column: &ColumnDef,
@@ -254,7 +254,7 @@ fn prefix(
 ) -> SqlResult<(Option<u32>, u64)> {
     let ty = &column.ty;
     if !ty.is_string() {
-        // As many octets as it has are the whole of it.
+        // As many bytes as it has are the whole of it.
         let whole = stored_octets(ty);
         if part.length.is_some_and(|length| Some(length) != whole) {
             return Err(errors::wrong_sub_key());
@@ -296,12 +296,12 @@ fn stored_octets(ty: &SqlType) -> Option<u64> {
     })
 }
 
-/// Octets of a character of a string column's keys at most.
+/// Bytes of a character of a string column's keys at most.
 fn per_char(column: &ColumnDef) -> u64 {
     if column.ty.is_text() { u64::from(column.ty.collation.charset().max_bytes()) } else { 1 }
 }
 
-/// Octets of a part of an index at most.
+/// Bytes of a part of an index at most.
 fn part_bytes(column: &ColumnDef, part: &KeyPart) -> u64 {
     if !column.ty.is_string() {
         return 8;
@@ -325,7 +325,7 @@ pub(super) fn check_row_format(record: &TableRecord, is_new: impl Fn(&str) -> bo
 
 /// Fits indexes to columns that have changed: a unique one whose columns are now too long for a key digests them, one whose
 /// columns fit does no longer, a plain one has prefixes. Prefixes as long as their columns are none. Says whether some must
-/// be made anew.
+/// be made again.
 pub(super) fn fit(
     session: &mut Session,
     columns: &[ColumnDef],

@@ -39,7 +39,7 @@ pub(super) struct FileRows {
     skip: u64,
     /// What the fields of a line go to.
     targets: Vec<Target>,
-    /// Rows of fixed size: octets of each field.
+    /// Rows of fixed size: bytes of each field.
     widths: Option<Vec<usize>>,
     /// SET.
     assignments: Vec<(usize, Source)>,
@@ -191,10 +191,10 @@ fn marks(session: &Session, format: &ast::FileFormat, collation: CollationId) ->
     Ok((Marks::new(texts, enclosed.first().copied(), escape, collation), non_ascii))
 }
 
-/// Octets of a field that is as long as it gets in a row of fixed size.
+/// Bytes of a field that is as long as it gets in a row of fixed size.
 const BLOB_WIDTH: usize = 256;
 
-/// Octets of each field where nothing ends fields: 1084, 1409.
+/// Bytes of each field where nothing ends fields: 1084, 1409.
 fn widths(table: &TableDef, targets: &[Target], marks: &Marks) -> SqlResult<Option<Vec<usize>>> {
     if !marks.field_end.is_empty() || marks.enclosed.is_some() {
         return Ok(None);

@@ -139,7 +139,7 @@ impl<'s> FieldReader<'s> {
         &self.data[self.start..]
     }
 
-    /// Whether so many octets are ahead. Waits.
+    /// Whether so many bytes are ahead. Waits.
     #[cold]
     fn more(&mut self, count: usize) -> SqlResult<bool> {
         while self.buffer.len() - self.at < count {

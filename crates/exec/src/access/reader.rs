@@ -236,7 +236,7 @@ impl TableReader {
         self.wanted = rows;
     }
 
-    /// Begins anew with the values that the frame holds now.
+    /// Begins again with the values that the frame holds now.
     pub fn open(&mut self, session: &mut Session, frame: Frame<'_>) -> SqlResult<()> {
         self.exact = true;
         session.current_row = 0;

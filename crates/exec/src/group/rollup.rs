@@ -13,7 +13,7 @@ use crate::select::{FrameBuffer, encode_key_part};
 use crate::session::Session;
 use crate::sort::{Sorted, Sorter};
 
-/// Octets of the end of each of a key's parts.
+/// Bytes of the end of each of a key's parts.
 const END_BYTES: usize = 4;
 
 /// Groups and what they roll up to.

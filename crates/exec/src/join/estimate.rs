@@ -9,7 +9,7 @@ use crate::expr::walk;
 
 /// Rows that one price unit looks at.
 const ROWS_COMPARED: f64 = 5.0;
-/// Octets of a page.
+/// Bytes of a page.
 const PAGE_BYTES: f64 = 16384.0;
 /// The price of a table that the server makes up.
 const MADE_UP: f64 = 12.0;

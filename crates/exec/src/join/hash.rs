@@ -37,7 +37,7 @@ pub struct HashPlan {
 
 /// Memory that rows may take whatever the variable says.
 const BYTES_MIN: u64 = 8 << 20;
-/// Octets of an entry in the hash table.
+/// Bytes of an entry in the hash table.
 const ENTRY_INDEX_BYTES: usize = 16;
 /// Octets written to the temporary file at once.
 const WRITE_BYTES: usize = 64 << 10;
@@ -273,7 +273,7 @@ impl<'p> HashRun<'p> {
         Ok(Right::Hashed(table))
     }
 
-    /// Reads the right side anew, into a file sorted by key.
+    /// Reads the right side again, into a file sorted by key.
     fn sort(&mut self, session: &mut Session, frame: &mut FrameBuffer<'_>) -> SqlResult<Right> {
         let mut sorter = Sorter::new(None, bytes_max(session), session.work());
         let (mut key, mut row) = (Vec::new(), Vec::new());

@@ -1,7 +1,7 @@
 //! Where a query block's rows come from: tables read along access paths, derived tables, and their joins.
 //!
 //! A [`Source`] is the plan; a [`Runner`] runs it, filling the slots of the frame and giving `true` per joined row. Joins
-//! are nested loops: the right side is opened anew for each left row, its access path taking values from the slots that
+//! are nested loops: the right side is opened again for each left row, its access path taking values from the slots that
 //! are filled already. Where that would read a whole table each time, the right side is read once into a hash table by
 //! its join columns. Conditions stand at the first place where all their tables have a row.
 //!
@@ -377,7 +377,7 @@ impl<'p> Runner<'p> {
         }
     }
 
-    /// Begins anew with the rows that the frame holds now.
+    /// Begins again with the rows that the frame holds now.
     pub fn open(&mut self, session: &mut Session, frame: &mut FrameBuffer<'_>) -> SqlResult<()> {
         match self {
             Runner::One { given } => *given = false,

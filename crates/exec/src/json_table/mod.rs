@@ -2,7 +2,7 @@
 //!
 //! A path leads to rows, paths of columns lead from there to their values, and NESTED PATH to more rows below: those of
 //! several nested paths come one after the other, with the columns of the others NULL, and a row without any of them comes
-//! once. The document may be an expression over the tables that stand before; it is read anew for each of their rows.
+//! once. The document may be an expression over the tables that stand before; it is read again for each of their rows.
 //!
 //! 1. Faults of a document are errors, once the rows before them were given.
 //! 2. Values are stored as into a table's column, but what is lost there is a warning at most.

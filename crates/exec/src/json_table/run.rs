@@ -1,7 +1,7 @@
 //! The rows of a JSON_TABLE, one by one.
 //!
 //! Each path to rows has a cursor over the places that it leads to, found when it is started: the first path's for the whole
-//! document, a nested one's for each row above it. Places take eight octets each, from the memory that statements share.
+//! document, a nested one's for each row above it. Places take eight bytes each, from the memory that statements share.
 
 use std::sync::Arc;
 

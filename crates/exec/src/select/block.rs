@@ -793,5 +793,5 @@ impl<'p> Unique<'p> {
     }
 }
 
-/// Octets of a sort key's length before it.
+/// Bytes of a sort key's length before it.
 const LENGTH_BYTES: usize = 4;

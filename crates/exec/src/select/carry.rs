@@ -28,7 +28,7 @@ pub struct Carry {
     parts: Vec<Part>,
 }
 
-/// A type whose stored form holds every value of an expression of type `ty`: integers in eight octets, timestamps as the
+/// A type whose stored form holds every value of an expression of type `ty`: integers in eight bytes, timestamps as the
 /// local time that expressions see. A fraction digit makes room for which of two instants a local time is.
 pub fn stored_type(ty: &SqlType) -> SqlType {
     match ty.class() {

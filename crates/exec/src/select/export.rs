@@ -51,7 +51,7 @@ struct Format {
     escaped_plain: Octets,
     /// This octet is escaped by itself.
     doubled: Option<u8>,
-    /// Some of these octets may be a part of a longer character.
+    /// Some of these bytes may be a part of a longer character.
     wide: bool,
     /// 1475: a value may look like the end of its field.
     ambiguous: bool,
@@ -59,14 +59,14 @@ struct Format {
     non_ascii: bool,
 }
 
-/// A set of octets.
+/// A set of bytes.
 type Octets = Box<[bool; 256]>;
 
 /// Letters that mean something behind an escape.
 const ESCAPE_LETTERS: &[u8] = b"ntrb0ZN";
 /// What numbers are written with.
 const NUMBER_CHARS: &[u8] = b".0123456789e+-";
-/// A column of that many octets has no fixed size.
+/// A column of that many bytes has no fixed size.
 const WIDTH_MAX: u32 = 16 << 20;
 
 /// Plans what INTO says; none for variables.

@@ -63,7 +63,7 @@ enum All {
     Useless,
 }
 
-/// What an answer takes beside the octets of its key and its value.
+/// What an answer takes beside the bytes of its key and its value.
 const ANSWER_BYTES: usize = 64;
 /// Questions after which a keyed query is run.
 const ASKED_ONE_BY_ONE: u32 = 2;

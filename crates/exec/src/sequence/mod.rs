@@ -3,7 +3,7 @@
 //! A sequence is a table with one row and [`TableOptions`](crate::catalog::TableOptions) that say `SEQUENCE=1`. The row says
 //! where values begin that nobody has got yet (`next_not_cached_value`), and how they go on ([`Values`]). A session that finds no
 //! value in memory moves that beginning on by CACHE values, in a transaction of its own that it waits for, and only then
-//! gives the first of them; the others lie in memory for whoever comes (`SequenceState`).
+//! gives the first of them; the others lie in memory for the next sessions (`SequenceState`).
 //!
 //! 1. A value is given only after a row beyond it is durable. A crash, a stop or a change of the definition loses what lay
 //!    in memory, CACHE values at most, and gives none twice.

@@ -33,7 +33,7 @@ struct Moving<'p> {
     number: usize,
     call: &'p AggregateCall,
     sum: Sum,
-    /// Its rows have to be taken anew.
+    /// Its rows have to be taken again.
     stale: bool,
     /// The result, until rows come or go.
     value: Option<Value>,
@@ -42,7 +42,7 @@ struct Moving<'p> {
 enum Sum {
     /// Rows can be taken back, or never leave.
     State(State),
-    /// Made anew where rows leave.
+    /// Made again where rows leave.
     Renewed(State),
     /// MIN and MAX: the best value and its row, the last of several.
     Best(Option<(Value, u64)>),
@@ -311,7 +311,7 @@ impl<'p> Moving<'p> {
         Ok(())
     }
 
-    /// Takes it back, or notes that the rest has to be taken anew.
+    /// Takes it back, or notes that the rest has to be taken again.
     fn take_back(&mut self, row: u64, session: &mut Session, frame: &FrameBuffer<'_>) -> SqlResult<()> {
         let call = self.call;
         let mut cx = EvalContext::new(session, frame.view());

@@ -7,7 +7,7 @@
 //!
 //! 1. A row on its way through the stages is `[ends of its key's parts][key][columns kept][group][results so far]`.
 //! 2. Both bounds of a frame only move forward within a partition; what enters is added to the functions' states and what
-//!    leaves is taken out of them, or the state made anew where that cannot be (`crate::aggregate::State::remove`).
+//!    leaves is taken out of them, or the state made again where that cannot be (`crate::aggregate::State::remove`).
 //! 3. A sort is bounded by `sort_buffer_size`, the partition at hand by `tmp_memory_table_size`; what is beyond lies in
 //!    files, of which a few blocks are kept (`rows::Partition`).
 //!

@@ -12,9 +12,9 @@ use crate::temp_file::TempFile;
 const BLOCK_BYTES: usize = 32 << 10;
 /// Blocks of the file that are kept at least and at most.
 const KEPT_BLOCKS: std::ops::RangeInclusive<usize> = 4..=32;
-/// Octets of these blocks, but that one is kept however long its rows are.
+/// Bytes of these blocks, but that one is kept however long its rows are.
 const KEPT_BYTES_MAX: usize = 2 << 20;
-/// Octets of a row's length before it.
+/// Bytes of a row's length before it.
 const LENGTH_BYTES: usize = 4;
 
 /// Rows, one behind the other: `[length u32][row]`.
@@ -40,7 +40,7 @@ impl Block {
         &self.bytes[start..start + length]
     }
 
-    /// Finds the rows of octets that were read.
+    /// Finds the rows of bytes that were read.
     fn find_rows(&mut self) {
         self.starts.clear();
         let mut at = 0;
@@ -104,7 +104,7 @@ impl Partition {
         }
     }
 
-    /// Octets of rows in the file.
+    /// Bytes of rows in the file.
     fn file_bytes(&self) -> u64 {
         self.file.as_ref().map_or(0, TempFile::byte_count)
     }

@@ -63,7 +63,7 @@ pub(super) struct View<'a> {
     loaded: &'a mut Option<u64>,
 }
 
-/// Octets of the end of each of a key's parts.
+/// Bytes of the end of each of a key's parts.
 const END_BYTES: usize = 4;
 
 impl View<'_> {

@@ -21,7 +21,7 @@ pub const FUNCTIONS: &[Function] = &[
     function!(text "old_password", 1, 1, old_password_type, old_password),
 ];
 
-/// Octets of an AES block and of the key.
+/// Bytes of an AES block and of the key.
 const BLOCK: usize = 16;
 
 fn aes_encrypt_type(_: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
@@ -37,7 +37,7 @@ fn octets(arg: &Expr) -> u64 {
     text_octets(arg)
 }
 
-/// The cipher of a key of any length: its octets are laid over each other.
+/// The cipher of a key of any length: its bytes are laid over each other.
 fn aes(key: &[u8]) -> Aes128 {
     let mut folded = [0; BLOCK];
     key.iter().enumerate().for_each(|(i, octet)| folded[i % BLOCK] ^= octet);
@@ -108,7 +108,7 @@ fn old_password<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, '
     Ok(text_value(format!("{first:08x}{second:08x}")))
 }
 
-/// ENCODE and DECODE: a permutation of all octets and a stream of numbers, both made of the password.
+/// ENCODE and DECODE: a permutation of all bytes and a stream of numbers, both made of the password.
 struct Scrambler {
     random: Random,
     /// What stands for an octet in the secret.

@@ -1,4 +1,4 @@
-//! COMPRESS and its inverse: the length of the text in four octets, then zlib's format.
+//! COMPRESS and its inverse: the length of the text in four bytes, then zlib's format.
 
 use std::io::{Read, Write};
 
@@ -20,11 +20,11 @@ pub const FUNCTIONS: &[Function] = &[
     function!("uncompressed_length", 1, 1, |_, _| Ok((int(10), true)), uncompressed_length),
 ];
 
-/// Octets of the length in front.
+/// Bytes of the length in front.
 const HEAD: usize = 4;
 /// The upper two bits of the length mean nothing.
 const LENGTH_BITS: u32 = 0x3FFF_FFFF;
-/// Most octets that MariaDB describes for a text that was compressed.
+/// Most bytes that MariaDB describes for a text that was compressed.
 const BLOB_BYTES_MAX: u64 = 16_777_216;
 
 fn compress_type(_: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {

@@ -30,7 +30,7 @@ pub const FUNCTIONS: &[Function] = &[
     ),
 ];
 
-/// Octets of a block.
+/// Bytes of a block.
 const BLOCK: usize = 8;
 /// What encryption adds at most: the octet before the blocks, and one block.
 const OVERHEAD: u64 = 9;
@@ -40,7 +40,7 @@ const ENCRYPTED: u8 = 0x80;
 const SAID_KEY: u8 = 0x7F;
 /// Keys that a file may hold.
 const KEYS: i128 = 10;
-/// Octets of a key.
+/// Bytes of a key.
 const KEY_BYTES: usize = 24;
 
 fn secret_type(args: &[Expr], octets: impl Fn(u64) -> u64) -> (SqlType, bool) {

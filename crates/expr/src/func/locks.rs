@@ -39,7 +39,7 @@ fn named(args: &[Expr], function: &str, length: u32) -> SqlResult<(SqlType, bool
     }
 }
 
-/// Most octets of a name.
+/// Most bytes of a name.
 const NAME_MAX: usize = 192;
 /// The longest wait, a year as in MariaDB.
 const TIMEOUT_MAX: f64 = 31_536_000.0;

@@ -49,7 +49,7 @@ pub const FUNCTIONS: &[Function] = &[
 /// The first 96 bits of an IPv4-mapped address.
 const MAPPED: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
 
-/// Whether an argument is an IPv6 address in octets that a test holds for.
+/// Whether an argument is an IPv6 address in bytes that a test holds for.
 fn is_such_address<'f>(
     arg: &'f Expr,
     cx: &mut EvalContext<'_, 'f>,
@@ -158,7 +158,7 @@ fn inet6_aton<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>
 }
 
 fn inet6_ntoa<'f>(_: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
-    // Characters are no octets of an address.
+    // Characters are no bytes of an address.
     let is_octets =
         args[0].ty.is_fixed() || args[0].ty.is_string() && args[0].ty.collation == CollationId::BINARY;
     let bytes = given!(args[0].text(cx)?);

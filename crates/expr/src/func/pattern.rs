@@ -68,7 +68,7 @@ fn substr_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     Ok((string_type(u64::from(text_chars(&args[0])), collation), true))
 }
 
-/// Most octets that MariaDB describes for a text with replacements.
+/// Most bytes that MariaDB describes for a text with replacements.
 const REPLACED_OCTETS: u64 = 16_777_216;
 
 fn replace_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {

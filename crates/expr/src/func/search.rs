@@ -233,7 +233,7 @@ fn char_type(_: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     Ok((SqlType::varbinary(args.len() as u32 * 4).with_decimals(STRING_DECIMALS), true))
 }
 
-/// Octets of the longest character.
+/// Bytes of the longest character.
 const CHR_OCTETS_MAX: u32 = 4;
 
 fn chr_type(cx: &Env, _: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
@@ -242,7 +242,7 @@ fn chr_type(cx: &Env, _: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     Ok((SqlType::varchar(chars, collation).with_decimals(STRING_DECIMALS), true))
 }
 
-/// Octets of a bad character that 1300 shows.
+/// Bytes of a bad character that 1300 shows.
 const BAD_OCTETS_SHOWN: usize = 3;
 
 fn char_of<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {

@@ -140,7 +140,7 @@ fn collation_of(cx: &Env, arg: &Expr) -> CollationId {
 
 pub(super) fn substring_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     let collation = collation_of(cx, &args[0]);
-    // MariaDB takes the octets of its argument for characters here.
+    // MariaDB takes the bytes of its argument for characters here.
     let mut length = text_octets(&args[0]);
     match known_integer(&args[1]) {
         Some(0) => length = 0,
@@ -353,7 +353,7 @@ pub(super) fn replace_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, b
 fn replace<'f>(ty: &'f SqlType, args: &'f [Expr], cx: &mut EvalContext<'_, 'f>) -> SqlResult<Value> {
     let text = given!(args[0].text(cx)?);
     let from = given!(args[1].text(cx)?);
-    // Where octets are compared NULL counts only if there is something to replace.
+    // Where bytes are compared NULL counts only if there is something to replace.
     let by_octets = collation::is_binary(ty.collation) || ty.collation.charset().max_bytes() == 1;
     if from.is_empty() || by_octets && super::search::find(&text, &from).is_none() {
         return Ok(text_value(&text));

@@ -18,7 +18,7 @@ pub const FUNCTIONS: &[Function] = &[function!("to_char", 1, 2, to_char_type, to
 const DEFAULT_PATTERN: &[u8] = b"YYYY-MM-DD HH24:MI:SS";
 /// Characters of the longest names as MariaDB describes them.
 const NAME_CHARS_MAX: u64 = 27;
-/// Octets of a pattern's rest that 3047 shows.
+/// Bytes of a pattern's rest that 3047 shows.
 const SHOWN: usize = 8;
 
 /// A part of a pattern.

@@ -28,7 +28,7 @@ fn option(args: &[Expr], index: usize) -> u64 {
     }
 }
 
-/// Text weighs by its collation, what is printed by its octets.
+/// Text weighs by its collation, what is printed by its bytes.
 fn collation_of(arg: &Expr) -> CollationId {
     if arg.ty.is_string() { arg.ty.collation } else { CollationId::BINARY }
 }

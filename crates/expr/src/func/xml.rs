@@ -22,7 +22,7 @@ pub const FUNCTIONS: &[Function] = &[
 
 /// Octets that MariaDB announces.
 const OCTETS: u64 = 16 << 20;
-/// Octets of a path that an error shows.
+/// Bytes of a path that an error shows.
 const SHOWN_BYTES: usize = 128;
 
 fn xml_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {

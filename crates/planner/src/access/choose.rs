@@ -774,7 +774,7 @@ pub fn whole_key_len(table: &TableDef, index: usize) -> usize {
     key_len(table, index, index.parts.len())
 }
 
-/// EXPLAIN's key_len: octets of the used parts as MariaDB packs them.
+/// EXPLAIN's key_len: bytes of the used parts as MariaDB packs them.
 fn key_len(table: &TableDef, index: &IndexDef, parts: usize) -> usize {
     index.parts.iter().take(parts).map(|p| part_len(table, p)).sum()
 }

@@ -13,7 +13,7 @@ use keel_value::{CollationId, SqlType, TypeKind, Value, convert};
 use super::Binder;
 use crate::check;
 
-/// Functions that look at the octets of their argument, or tell its character set.
+/// Functions that look at the bytes of their argument, or tell its character set.
 const OF_OCTETS: [&str; 17] = [
     "ascii",
     "bit_length",

@@ -69,7 +69,7 @@ impl Binder<'_> {
         }
     }
 
-    /// An argument of what looks at the octets of texts: those of wide character sets stay as they are. Everything else
+    /// An argument of what looks at the bytes of texts: those of wide character sets stay as they are. Everything else
     /// gets such texts in UTF-8.
     pub(super) fn octets_argument(&mut self, tree: &ast::Expr) -> SqlResult<Expr> {
         match tree {

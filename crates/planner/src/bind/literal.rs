@@ -128,7 +128,7 @@ impl CellTypes {
     }
 }
 
-/// Whether a literal in UTF-8 is one of a connection's character set as it is. Characters of four octets are no text of utf8mb3,
+/// Whether a literal in UTF-8 is one of a connection's character set as it is. Characters of four bytes are no text of utf8mb3,
 /// which is told where they are stored.
 fn stays_as_sent(connection: Charset) -> bool {
     matches!(connection, Charset::Utf8mb4 | Charset::Utf8mb3 | Charset::Binary)
@@ -144,7 +144,7 @@ fn string(bytes: &ByteStr, charset: Option<&str>, connection: CollationId) -> Sq
         None => connection,
     };
     let stored: Cow<'_, [u8]> = match charset {
-        // An introducer says what the octets mean that the client sent; whether they are text of that set nobody asks.
+        // An introducer says what the bytes mean that the client sent; whether they are text of that set nobody asks.
         Some(_) => collation.charset().padded(&bytes.0),
         None if stays_as_sent(collation.charset()) => Cow::Borrowed(&bytes.0),
         None => collation::convert(Charset::Utf8mb4, collation.charset(), &bytes.0).0,
@@ -152,10 +152,10 @@ fn string(bytes: &ByteStr, charset: Option<&str>, connection: CollationId) -> Sq
     Ok((Value::bytes(&stored), string_literal_type(&stored, collation)))
 }
 
-/// Octets of a bad character that 1300 shows.
+/// Bytes of a bad character that 1300 shows.
 const BAD_OCTETS_SHOWN: usize = 3;
 
-/// 1300 where an introducer names a set that octets written as a number are no text of.
+/// 1300 where an introducer names a set that bytes written as a number are no text of.
 fn check_octets(octets: &[u8], collation: CollationId) -> SqlResult<()> {
     let good = collation::well_formed_len(collation, octets);
     if good == octets.len() {

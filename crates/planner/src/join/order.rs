@@ -564,7 +564,7 @@ impl Planner<'_> {
         let own = asked(&own);
         let pool = if outer { &own[..] } else { conditions };
         let with = self.choice(slot, pool, placed, placed == known && !outer)?;
-        // What reads rows of other tables is read anew for each of them.
+        // What reads rows of other tables is read again for each of them.
         let slots = items[index].slots;
         let alone = self.read_by_functions(slots) & !slots == 0;
         let keyed = |c: &Asked<'_>| c.is_about(slot, placed) && hash_key(c.expr, bit(slot), placed).is_some();

@@ -42,7 +42,7 @@ fn given_name(name: &LiteralValue) -> Option<String> {
     }
 }
 
-/// Octets of a column's name in a result.
+/// Bytes of a column's name in a result.
 const NAME_OCTETS_MAX: usize = 255;
 
 /// The name of a result's column: what is longer ends behind the last character that fits. Characters beyond U+FFFF are
@@ -59,7 +59,7 @@ pub(super) fn shortened(mut name: String, client: CollationId) -> String {
     name
 }
 
-/// A name made of the octets behind an introducer.
+/// A name made of the bytes behind an introducer.
 fn introduced_name(octets: &[u8], charset: &str) -> String {
     match Charset::by_name(charset) {
         Some(charset) if !charset.is_utf8() => {

@@ -14,7 +14,7 @@ use crate::Served;
 
 /// Transactions in the report.
 const TRANSACTIONS_MAX: usize = 1000;
-/// Octets of a statement in the report.
+/// Bytes of a statement in the report.
 const TEXT_BYTES_MAX: usize = super::history::TEXT_BYTES_MAX;
 
 /// A value of JSON.

@@ -20,13 +20,13 @@ use super::transactions::{self, Open, Session};
 use crate::Served;
 use crate::schema::locks::{operation, operation_in};
 
-/// Octets of the report, as in InnoDB.
+/// Bytes of the report, as in InnoDB.
 pub const TEXT_BYTES_MAX: usize = 1 << 20;
 /// Of those, what the sections behind the list of transactions may need.
 const REST_BYTES: usize = 16 << 10;
-/// Octets of a statement.
+/// Bytes of a statement.
 const QUERY_BYTES_MAX: usize = 3000;
-/// Octets of a page.
+/// Bytes of a page.
 const PAGE_BYTES: u64 = 16 << 10;
 
 /// What writes lines; writing into a String cannot fail.

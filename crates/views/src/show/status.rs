@@ -11,7 +11,7 @@ use crate::Served;
 use crate::counters::Counter;
 use crate::registry::Client;
 
-/// Octets of a page.
+/// Bytes of a page.
 const PAGE_BYTES: u64 = 16 * 1024;
 
 /// Names with the text that stands for nothing counted.

@@ -47,7 +47,7 @@ fn remove_type(cx: &Env, args: &mut [Expr]) -> SqlResult<(SqlType, bool)> {
     document_type(cx, args)
 }
 
-/// Applies `change` to the document for each pair of path and value, and writes what comes out anew.
+/// Applies `change` to the document for each pair of path and value, and writes what comes out again.
 fn for_each_pair<'f>(
     args: &'f [Expr],
     name: &'static str,

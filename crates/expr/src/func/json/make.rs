@@ -56,7 +56,7 @@ fn member_chars(arg: &Expr) -> u64 {
     length.max(MEMBER_CHARS_MIN) + MEMBER_CHARS_MORE
 }
 
-/// What JSON_COMPACT() and its like write anew: within other JSON it stays as it was.
+/// What JSON_COMPACT() and its like write again: within other JSON it stays as it was.
 fn as_written(arg: &Expr) -> &Expr {
     match &arg.node {
         Node::Once(_, inner) if is_rewrite(inner) => as_written(inner),

@@ -31,7 +31,7 @@ pub use read::FUNCTIONS as READING;
 pub use read::{is_extracted, number_text, numbered, unquoted};
 pub use search::FUNCTIONS as SEARCHING;
 
-/// Octets of the longest result that MariaDB describes.
+/// Bytes of the longest result that MariaDB describes.
 const OCTETS_MAX: u64 = 16_777_216;
 
 fn chars(arg: &Expr) -> u64 {
@@ -153,7 +153,7 @@ fn result(out: Vec<u8>, function: &str, cx: &mut EvalContext<'_, '_>) -> SqlResu
     Ok(Value::Bytes(out.into()))
 }
 
-/// Octets of the longest result.
+/// Bytes of the longest result.
 fn longest(cx: &EvalContext<'_, '_>) -> usize {
     usize::try_from(cx.env().vars.max_allowed_packet).unwrap_or(usize::MAX)
 }
@@ -180,7 +180,7 @@ pub const MAY_TAKE_LONG: &[&str] = &[
     "json_search",
 ];
 
-/// A result written anew, with a space behind commas and colons; faults are those of argument 1.
+/// A result written again, with a space behind commas and colons; faults are those of argument 1.
 fn loose_result(text: &[u8], function: &str, cx: &mut EvalContext<'_, '_>) -> SqlResult<Value> {
     let mut out = Vec::new();
     match format::rewrite(text, Style::Loose, longest(cx), &mut out) {
